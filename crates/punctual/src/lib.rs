@@ -1,0 +1,1 @@
+//! The program: command line, configuration, report. One file per subcommand.

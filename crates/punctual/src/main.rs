@@ -1,0 +1,3 @@
+//! `punctual`: see the library.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Virtual time: sources, wake-up models, links and sinks around the same scheduler.
+
+#![forbid(unsafe_code)]
