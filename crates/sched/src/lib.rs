@@ -1,3 +1,23 @@
 //! The scheduler of punctual: packets, queues, link stages. It sees no clock and does no I/O.
-
+//!
+//! * [`time`]: points and spans in nanoseconds
+//! * [`units`]: rates, sizes, probabilities, with `tc`'s syntax
+//! * [`packet`]: the descriptor
+//! * [`config`]: parameters of a link, changes of them
+//! * [`link`]: one direction of a link, in event time
+//! * [`output`]: fates, drop reasons, counters
 #![forbid(unsafe_code)]
+
+pub mod config;
+pub mod link;
+pub mod output;
+pub mod packet;
+pub mod time;
+pub mod units;
+
+pub use config::{Change, ConfigError, LinkConfig};
+pub use link::Link;
+pub use output::{Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
+pub use packet::{Ecn, Packet};
+pub use time::{Duration, Instant};
+pub use units::Rate;

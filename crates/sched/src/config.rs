@@ -1,0 +1,150 @@
+//! The parameters of one direction of a link.
+
+use crate::time::Duration;
+use crate::units::{Probability, Rate};
+
+/// One direction of a link as it was asked for. `Default` is a perfect wire: no rate, no delay,
+/// no loss.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// `rate`: bottleneck rate. [`Rate::UNLIMITED`] = no bottleneck, [`Rate::PAUSE`] = stopped.
+    pub rate: Rate,
+    /// `framing`: bytes added to each wire packet before the rate counts it. Default 14, the
+    /// Ethernet header, so that figures agree with `tc`.
+    pub framing: u32,
+    /// `overhead`: more bytes per wire packet, on top of `framing`; may be negative as in `tc`'s
+    /// size tables. A packet never counts as less than one byte.
+    pub overhead: i32,
+    /// `burst`: bytes that may leave at once after idling. `None` = pure serialisation.
+    pub burst: Option<u32>,
+    /// `peakrate`: rate at which saved-up `burst` may leave; above `rate`, needs `burst`.
+    pub peakrate: Option<Rate>,
+    /// `nic`: the sender's access rate, passed before the queue.
+    pub nic: Option<Rate>,
+    /// `delay`: propagation delay.
+    pub delay: Duration,
+    /// `jitter`: each packet's delay is uniform in `delay - jitter ..= delay + jitter`, order
+    /// kept. At most `delay`.
+    pub jitter: Duration,
+    /// `loss`: share of packets lost at random.
+    pub loss: Probability,
+    /// `loss.at`: before the queue or after it.
+    pub loss_at: LossAt,
+    /// `queue`: the discipline.
+    pub queue: QueueKind,
+    /// `limit`: what the queue holds. `None` = the default, see [`Limit::DEFAULT`].
+    pub limit: Option<Limit>,
+    /// `gso`: whether bursts are cut into wire packets before the link sees them.
+    pub gso: Gso,
+    /// Bytes of memory that packets may hold from arrival to due time; resolved by the driver
+    /// once and logged, so that a replay drops at the same packet.
+    pub hold_limit: u64,
+}
+
+/// Where random loss strikes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LossAt {
+    /// Before the queue, as netem does: a lost packet uses no capacity.
+    Before,
+    /// After the queue (default), as radio loss does: a lost packet has used capacity.
+    #[default]
+    After,
+}
+
+/// The queue disciplines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueKind {
+    /// First in, first out, tail drop at `limit`.
+    #[default]
+    Fifo,
+}
+
+/// What a queue holds before it drops at its tail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// `1000p`: packets (wire segments).
+    Packets(u32),
+    /// `200k`: bytes as the rate counts them, framing and overhead included.
+    Bytes(u64),
+    /// `100ms`: bytes that the configured rate carries in this time, derived once.
+    Time(Duration),
+}
+
+impl Limit {
+    /// With a rate and no `limit`: what the rate carries in this time, but at least
+    /// [`Limit::DEFAULT_PACKETS`] full packets.
+    pub const DEFAULT: Duration = Duration::from_millis(100);
+    /// See [`Limit::DEFAULT`]. Full packet: 1500 bytes and the framing.
+    pub const DEFAULT_PACKETS: u32 = 16;
+}
+
+/// How bursts that the sender's kernel has not cut yet (GSO) cross the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gso {
+    /// Cut into wire packets first: exact.
+    Split,
+    /// A burst is one packet: fast.
+    Keep,
+    /// `Keep` when no per-packet decision is configured and there is no rate, or 64 KB pass in
+    /// less than 100 us.
+    #[default]
+    Auto,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        Self {
+            rate: Rate::UNLIMITED,
+            framing: 14,
+            overhead: 0,
+            burst: None,
+            peakrate: None,
+            nic: None,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            loss: Probability::ZERO,
+            loss_at: LossAt::default(),
+            queue: QueueKind::default(),
+            limit: None,
+            gso: Gso::default(),
+            hold_limit: Self::HOLD_LIMIT,
+        }
+    }
+}
+
+impl LinkConfig {
+    /// Memory for held packets when the driver names no other: 256 MB.
+    pub const HOLD_LIMIT: u64 = 256_000_000;
+}
+
+/// A live change: every field named takes its new value at one instant, the others stay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// New `rate`; the rest of the packet in service is rescaled.
+    pub rate: Option<Rate>,
+    /// New `delay`, for packets that enter the delay line from now on; order is kept.
+    pub delay: Option<Duration>,
+    /// New `jitter`, likewise.
+    pub jitter: Option<Duration>,
+    /// New `loss`.
+    pub loss: Option<Probability>,
+    /// New `limit`; a lower one drops from the tail what no longer fits.
+    pub limit: Option<Limit>,
+}
+
+/// A configuration that cannot be: which parameter, what it said, what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct ConfigError {
+    /// The parameter's dotted name, or the word that is none.
+    pub place: String,
+    /// What is wrong and what was expected, with the nearest known word where there is one.
+    pub problem: String,
+}
+
+impl ConfigError {
+    /// An error at parameter `place`.
+    pub fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { place: place.into(), problem: problem.into() }
+    }
+}
