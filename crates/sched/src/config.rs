@@ -1,5 +1,6 @@
 //! The parameters of one direction of a link.
 
+use crate::fifo::QueueLimit;
 use crate::time::Duration;
 use crate::units::{Probability, Rate};
 
@@ -115,6 +116,59 @@ impl Default for LinkConfig {
 impl LinkConfig {
     /// Memory for held packets when the driver names no other: 256 MB.
     pub const HOLD_LIMIT: u64 = 256_000_000;
+
+    /// Refuses what cannot be: values out of range and parameters that contradict each other.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.jitter > self.delay {
+            return Err(ConfigError::new("jitter", "more than the delay"));
+        }
+        Ok(())
+    }
+
+    /// The queue's limit in force.
+    pub fn resolved_limit(&self) -> QueueLimit {
+        let carried = |span: Duration| {
+            let bits = u128::from(self.rate.as_bps()) * u128::from(span.as_nanos());
+            u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX)
+        };
+        match self.limit {
+            Some(Limit::Packets(packets)) => {
+                QueueLimit { packets: u64::from(packets), ..QueueLimit::NONE }
+            }
+            Some(Limit::Bytes(bytes)) => QueueLimit { bytes, ..QueueLimit::NONE },
+            Some(Limit::Time(span)) => QueueLimit { bytes: carried(span), ..QueueLimit::NONE },
+            None if self.rate == Rate::UNLIMITED => QueueLimit::NONE,
+            None => {
+                let least = u64::from(Limit::DEFAULT_PACKETS) * (1500 + u64::from(self.framing));
+                QueueLimit { bytes: carried(Limit::DEFAULT).max(least), ..QueueLimit::NONE }
+            }
+        }
+    }
+
+    /// This configuration with `limit` as what is in force, in packets or bytes, so that a later
+    /// change of rate does not derive it anew. Stays `None` while there is no rate to queue for.
+    #[must_use]
+    pub fn with_limit_resolved(&self) -> Self {
+        let limit = match (self.limit, self.resolved_limit()) {
+            (Some(Limit::Packets(packets)), _) => Some(Limit::Packets(packets)),
+            (_, QueueLimit::NONE) => None,
+            (_, limit) => Some(Limit::Bytes(limit.bytes)),
+        };
+        Self { limit, ..self.clone() }
+    }
+
+    /// This configuration with the named parameters replaced.
+    #[must_use]
+    pub fn changed(&self, change: &Change) -> Self {
+        Self {
+            rate: change.rate.unwrap_or(self.rate),
+            delay: change.delay.unwrap_or(self.delay),
+            jitter: change.jitter.unwrap_or(self.jitter),
+            loss: change.loss.unwrap_or(self.loss),
+            limit: change.limit.or(self.limit),
+            ..self.clone()
+        }
+    }
 }
 
 /// A live change: every field named takes its new value at one instant, the others stay.

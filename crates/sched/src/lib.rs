@@ -8,10 +8,14 @@
 //! * [`output`]: fates, drop reasons, counters
 #![forbid(unsafe_code)]
 
+mod bucket;
 pub mod config;
+mod delay_line;
+pub mod fifo;
 pub mod link;
 pub mod output;
 pub mod packet;
+mod random;
 pub mod time;
 pub mod units;
 

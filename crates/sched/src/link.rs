@@ -1,44 +1,379 @@
-//! One direction of a link.
+//! One direction of a link, in event time.
+//!
+//! `arrival -> [nic] -> queue, served at rate -> loss -> delay line -> departure`
 
-use crate::config::{Change, ConfigError, LinkConfig};
-use crate::output::{Deadline, Output, Snapshot};
+use std::collections::VecDeque;
+
+use crate::bucket::Bucket;
+use crate::config::{Change, ConfigError, LinkConfig, LossAt};
+use crate::delay_line::DelayLine;
+use crate::fifo::{Fifo, Queued};
+use crate::output::{Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
 use crate::packet::Packet;
+use crate::random::{Component, Stream};
 use crate::time::Instant;
+use crate::units::Rate;
 
-/// One direction of a link.
+/// One direction of a link: a state machine that decides every packet's fate at the instant at
+/// which it is due to be decided, however late it is told that this instant has come.
+///
+/// # Contract
+///
+/// * Mutations are [`arrive`](Self::arrive), [`advance`](Self::advance) and
+///   [`change`](Self::change). After each, drain [`poll`](Self::poll) until `None`, then ask
+///   [`next_event`](Self::next_event); its answer holds until the next mutation.
+/// * Times given never run backwards, over all three mutations together, and may repeat. A time
+///   that does is taken as the latest one given.
+/// * The outcome (fates, due times, their order) is a function of configuration, seed, arrivals
+///   and changes in their order. How the same sequence is split into calls of `advance` makes no
+///   difference: every decision due up to an arrival or a change is taken before it.
+/// * Conservation, in wire segments: in = out + dropped + queued, after every call.
+/// * Departures leave in order, never before their arrival and never early: a packet leaves when
+///   its last bit is serialised, rounded up to the nanosecond. Lateness never accumulates: while
+///   the link is busy, the next service starts at the exact end of the last.
+/// * Nothing but a configuration can fail; a rejected change leaves everything as it was.
 #[derive(Debug)]
-pub struct Link {}
+pub struct Link {
+    config: LinkConfig,
+    now: Instant,
+    nic: Option<Nic>,
+    queue: Fifo,
+    server: Server,
+    loss: Stream,
+    line: DelayLine,
+    outputs: VecDeque<Output>,
+    counters: Snapshot,
+}
 
-#[expect(unused_variables, clippy::unused_self, reason = "replaced by the implementation")]
 impl Link {
-    /// A link at rest at `start`.
+    /// A link at rest at `start`. Equal `config`, `seed`, arrivals and changes give equal fates.
     pub fn new(config: &LinkConfig, seed: u64, start: Instant) -> Result<Self, ConfigError> {
-        Ok(Self {})
+        config.validate()?;
+        let config = config.with_limit_resolved();
+        Ok(Self {
+            now: start,
+            nic: config.nic.map(|rate| Nic::new(rate, start)),
+            queue: Fifo::new(config.resolved_limit()),
+            loss: Stream::new(seed, Component::Loss),
+            line: DelayLine::new(config.delay, config.jitter, Stream::new(seed, Component::Jitter)),
+            outputs: VecDeque::new(),
+            counters: Snapshot::default(),
+            server: Server::new(&config, start),
+            config,
+        })
     }
 
-    /// A packet arrives at `packet.arrival`.
-    pub fn arrive(&mut self, packet: Packet) {}
+    /// A packet arrives at `packet.arrival`, after every decision due up to then.
+    pub fn arrive(&mut self, packet: Packet) {
+        self.advance(packet.arrival);
+        self.counters.packets_in += u64::from(packet.segments);
+        self.counters.bytes_in += u64::from(packet.len);
+        let held = self.counters.held_bytes + true_size(packet.len);
+        if held > self.config.hold_limit {
+            self.drop_packet(packet, DropReason::HoldFull);
+            return;
+        }
+        self.counters.held_bytes = held;
+        self.counters.held_peak_bytes = self.counters.held_peak_bytes.max(held);
+        let bytes = self.counted_bytes(&packet);
+        match &mut self.nic {
+            Some(nic) => nic.accept(Queued { packet, entered: self.now, bytes }),
+            None => self.enqueue(packet, bytes),
+        }
+    }
 
     /// Takes every decision with time <= `to`.
-    pub fn advance(&mut self, to: Instant) {}
+    pub fn advance(&mut self, to: Instant) {
+        while let Some((at, stage)) = self.next_decision().filter(|(at, _)| *at <= to) {
+            self.now = self.now.max(at);
+            match stage {
+                Stage::Line => self.depart(),
+                Stage::Server => self.end_service(),
+                Stage::Nic => self.pass_nic(),
+            }
+        }
+        self.now = self.now.max(to);
+    }
 
-    /// The next fate.
+    /// The next fate in order of decision; drain until `None`.
     pub fn poll(&mut self) -> Option<Output> {
-        None
+        self.outputs.pop_front()
     }
 
-    /// When, and why.
+    /// The time before which no packet can depart, and what is waited for; `None` when nothing
+    /// is held or the link is paused. Advancing to it always makes progress.
     pub fn next_event(&self) -> Option<Deadline> {
-        None
+        if let Some(at) = self.line.next_due() {
+            return Some(Deadline { at, cause: Cause::Propagation });
+        }
+        if let Some(end) = self.server.ready() {
+            return Some(Deadline { at: self.line.earliest(end), cause: Cause::Service });
+        }
+        let passed = self.nic.as_ref().and_then(Nic::ready)?;
+        Some(Deadline { at: self.line.earliest(passed), cause: Cause::Nic })
     }
 
-    /// Changes parameters at `at`.
+    /// Changes parameters at `at`, all named ones at once, after every decision due up to then.
+    ///
+    /// Nothing is lost, reordered or duplicated, except that a lower `limit` drops from the tail
+    /// what no longer fits. Saved-up tokens are kept, never refilled.
     pub fn change(&mut self, change: &Change, at: Instant) -> Result<(), ConfigError> {
+        let config = self.config.changed(change);
+        config.validate()?;
+        self.advance(at);
+        let limit = config.resolved_limit();
+        self.config = config.with_limit_resolved();
+        if let Some(rate) = change.rate {
+            self.server.set_rate(rate, self.now);
+        }
+        self.line.set(self.config.delay, self.config.jitter);
+        self.queue.set_limit(limit);
+        if change.limit.is_some() {
+            self.drop_over_limit();
+        }
         Ok(())
     }
 
-    /// Counters.
+    /// Counters up to the latest time given.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::default()
+        let mut snapshot = self.counters;
+        let backlog = self.queue.backlog();
+        snapshot.backlog_packets = backlog.packets;
+        snapshot.backlog_bytes = backlog.bytes;
+        snapshot.backlog_peak_bytes = backlog.peak_bytes;
+        snapshot.queued =
+            snapshot.packets_in - snapshot.packets_out - snapshot.dropped.iter().sum::<u64>();
+        snapshot
+    }
+
+    /// The earliest decision; among several at one instant the one furthest along the link.
+    fn next_decision(&self) -> Option<(Instant, Stage)> {
+        let mut first = self.line.next_due().map(|at| (at, Stage::Line));
+        let others = [
+            (self.server.ready(), Stage::Server),
+            (self.nic.as_ref().and_then(Nic::ready), Stage::Nic),
+        ];
+        for (at, stage) in others {
+            if let Some(at) = at
+                && first.is_none_or(|(earliest, _)| at < earliest)
+            {
+                first = Some((at, stage));
+            }
+        }
+        first
+    }
+
+    fn pass_nic(&mut self) {
+        let Some(queued) = self.nic.as_mut().and_then(|nic| nic.pass(self.now)) else { return };
+        self.enqueue(queued.packet, queued.bytes);
+    }
+
+    fn enqueue(&mut self, packet: Packet, bytes: u64) {
+        if self.config.loss_at == LossAt::Before && self.loss.happens(self.config.loss) {
+            self.release_memory(&packet);
+            self.drop_packet(packet, DropReason::Loss);
+            return;
+        }
+        if let Err(refused) = self.queue.enqueue(Queued { packet, entered: self.now, bytes }) {
+            self.release_memory(&refused.packet);
+            self.drop_packet(refused.packet, DropReason::Limit);
+            return;
+        }
+        self.begin_service();
+    }
+
+    fn begin_service(&mut self) {
+        if self.server.is_idle()
+            && let Some(head) = self.queue.dequeue()
+        {
+            self.server.begin(head, self.now);
+        }
+    }
+
+    fn end_service(&mut self) {
+        let Some((queued, started)) = self.server.end(self.now) else { return };
+        self.queue.served(&queued);
+        let packet = queued.packet;
+        if self.config.loss_at == LossAt::After && self.loss.happens(self.config.loss) {
+            self.release_memory(&packet);
+            self.drop_packet(packet, DropReason::Loss);
+        } else {
+            let stages = Stages {
+                pacing: queued.entered.since(packet.arrival),
+                queue: started.since(queued.entered),
+                serialisation: self.now.since(started),
+                ..Stages::default()
+            };
+            self.line.enter(packet, stages, self.now);
+        }
+        self.begin_service();
+    }
+
+    fn depart(&mut self) {
+        let Some(travelling) = self.line.leave() else { return };
+        let packet = travelling.packet;
+        self.release_memory(&packet);
+        self.counters.packets_out += u64::from(packet.segments);
+        self.counters.bytes_out += u64::from(packet.len);
+        self.outputs.push_back(Output::Depart {
+            packet,
+            due: travelling.due,
+            mark: Mark::None,
+            stages: travelling.stages,
+        });
+    }
+
+    fn drop_packet(&mut self, packet: Packet, reason: DropReason) {
+        self.counters.dropped[reason.index()] += u64::from(packet.segments);
+        self.counters.bytes_dropped += u64::from(packet.len);
+        self.outputs.push_back(Output::Drop { packet, reason, at: self.now });
+    }
+
+    fn drop_over_limit(&mut self) {
+        while let Some(queued) = self.queue.drop_over_limit() {
+            self.release_memory(&queued.packet);
+            self.drop_packet(queued.packet, DropReason::Limit);
+        }
+    }
+
+    fn release_memory(&mut self, packet: &Packet) {
+        self.counters.held_bytes -= true_size(packet.len);
+    }
+
+    /// Bytes that the rate counts: the wire length, and for each wire packet framing and
+    /// overhead, at least one byte each.
+    fn counted_bytes(&self, packet: &Packet) -> u64 {
+        let segments = i64::from(packet.segments);
+        let extra = i64::from(self.config.framing) + i64::from(self.config.overhead);
+        let bytes = (i64::from(packet.len) + segments * extra).max(segments);
+        u64::try_from(bytes).expect("at least one byte per segment")
+    }
+}
+
+/// The stages at which a decision can be due.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Line,
+    Server,
+    Nic,
+}
+
+/// Memory that the kernel pins for a held packet of `len` bytes, in bytes.
+///
+/// A socket buffer costs 256 bytes for its head, and data rounded up to an allocation class:
+/// payload, about 80 bytes of headroom and 320 of shared information in a power of two up to
+/// 4096, whole pages beyond. A full frame measures 2,304 bytes on Linux 6.18, as this gives.
+pub const fn true_size(len: u32) -> u64 {
+    let data = len as u64 + 400;
+    if data <= 4096 {
+        let class = data.next_power_of_two();
+        return 256 + if class < 512 { 512 } else { class };
+    }
+    256 + 512 + data.next_multiple_of(4096)
+}
+
+/// The bottleneck: serves one packet at a time at `rate`, or from saved-up tokens at `peakrate`.
+#[derive(Debug)]
+struct Server {
+    rate: Bucket,
+    peak: Option<Bucket>,
+    serving: Option<Service>,
+}
+
+#[derive(Debug)]
+struct Service {
+    queued: Queued,
+    started: Instant,
+    ready: Option<Instant>,
+}
+
+impl Server {
+    fn new(config: &LinkConfig, start: Instant) -> Self {
+        Self {
+            rate: Bucket::new(config.rate, config.burst.unwrap_or(0), start),
+            peak: config.peakrate.map(|rate| Bucket::new(rate, 0, start)),
+            serving: None,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.serving.is_none()
+    }
+
+    fn ready(&self) -> Option<Instant> {
+        self.serving.as_ref().and_then(|service| service.ready)
+    }
+
+    fn begin(&mut self, queued: Queued, now: Instant) {
+        self.rate.begin(now);
+        if let Some(peak) = &mut self.peak {
+            peak.begin(now);
+        }
+        let ready = self.ready_for(queued.bytes);
+        self.serving = Some(Service { queued, started: now, ready });
+    }
+
+    /// The packet in service leaves at `now`; with it, when its service began.
+    fn end(&mut self, now: Instant) -> Option<(Queued, Instant)> {
+        let service = self.serving.take()?;
+        self.rate.finish(service.queued.bytes, now);
+        if let Some(peak) = &mut self.peak {
+            peak.finish(service.queued.bytes, now);
+        }
+        Some((service.queued, service.started))
+    }
+
+    fn set_rate(&mut self, rate: Rate, now: Instant) {
+        let serving = self.serving.as_ref().map(|service| service.queued.bytes);
+        self.rate.set_rate(rate, serving, now);
+        let ready = serving.and_then(|bytes| self.ready_for(bytes));
+        if let Some(service) = &mut self.serving {
+            service.ready = ready;
+        }
+    }
+
+    fn ready_for(&self, bytes: u64) -> Option<Instant> {
+        let by_rate = self.rate.ready(bytes)?;
+        match &self.peak {
+            Some(peak) => Some(by_rate.max(peak.ready(bytes)?)),
+            None => Some(by_rate),
+        }
+    }
+}
+
+/// The sender's access link before the queue: pure serialisation, bounded by the link's memory.
+#[derive(Debug)]
+struct Nic {
+    bucket: Bucket,
+    packets: VecDeque<Queued>,
+    ready: Option<Instant>,
+}
+
+impl Nic {
+    fn new(rate: Rate, start: Instant) -> Self {
+        Self { bucket: Bucket::new(rate, 0, start), packets: VecDeque::new(), ready: None }
+    }
+
+    fn accept(&mut self, queued: Queued) {
+        self.packets.push_back(queued);
+        if self.packets.len() == 1 {
+            self.bucket.begin(queued.entered);
+            self.ready = self.bucket.ready(queued.bytes);
+        }
+    }
+
+    fn ready(&self) -> Option<Instant> {
+        self.ready
+    }
+
+    /// The head passes at `now`, the next one begins.
+    fn pass(&mut self, now: Instant) -> Option<Queued> {
+        let passed = self.packets.pop_front()?;
+        self.bucket.finish(passed.bytes, now);
+        self.ready = self.packets.front().and_then(|next| {
+            self.bucket.begin(now);
+            self.bucket.ready(next.bytes)
+        });
+        Some(passed)
     }
 }

@@ -1,0 +1,72 @@
+//! The delay line: propagation delay and jitter, in order.
+
+use std::collections::VecDeque;
+
+use crate::output::Stages;
+use crate::packet::Packet;
+use crate::random::Stream;
+use crate::time::{Duration, Instant};
+
+/// A packet on its way, with its time so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Travelling {
+    pub(crate) packet: Packet,
+    pub(crate) due: Instant,
+    pub(crate) stages: Stages,
+}
+
+const _: () = assert!(size_of::<Travelling>() <= 128, "a held packet costs at most 128 bytes");
+
+/// Packets between the bottleneck and their departure. Each takes `delay`, give or take
+/// `jitter`; a packet that would overtake waits for the one before it.
+#[derive(Debug)]
+pub(crate) struct DelayLine {
+    delay: Duration,
+    jitter: Duration,
+    random: Stream,
+    packets: VecDeque<Travelling>,
+    last_due: Instant,
+}
+
+impl DelayLine {
+    pub(crate) fn new(delay: Duration, jitter: Duration, random: Stream) -> Self {
+        Self { delay, jitter, random, packets: VecDeque::new(), last_due: Instant::ZERO }
+    }
+
+    /// A packet enters at `now`, the times of its earlier stages in `stages`.
+    pub(crate) fn enter(&mut self, packet: Packet, mut stages: Stages, now: Instant) {
+        let due = (now + self.draw_delay()).max(self.last_due);
+        self.last_due = due;
+        stages.propagation = due.since(now);
+        self.packets.push_back(Travelling { packet, due, stages });
+    }
+
+    /// When the next packet leaves.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.packets.front().map(|head| head.due)
+    }
+
+    /// The earliest time at which a packet that enters at `now` could leave.
+    pub(crate) fn earliest(&self, now: Instant) -> Instant {
+        (now + self.delay.saturating_sub(self.jitter)).max(self.last_due)
+    }
+
+    /// Takes the next packet off.
+    pub(crate) fn leave(&mut self) -> Option<Travelling> {
+        self.packets.pop_front()
+    }
+
+    /// New values, for packets that enter from now on.
+    pub(crate) fn set(&mut self, delay: Duration, jitter: Duration) {
+        self.delay = delay;
+        self.jitter = jitter;
+    }
+
+    fn draw_delay(&mut self) -> Duration {
+        if self.jitter == Duration::ZERO {
+            return self.delay;
+        }
+        let spread = self.random.up_to(self.jitter.as_nanos().saturating_mul(2));
+        self.delay.saturating_sub(self.jitter) + Duration::from_nanos(spread)
+    }
+}

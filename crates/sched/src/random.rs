@@ -1,0 +1,44 @@
+//! Randomness: one seed, one independent stream per component.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::units::Probability;
+
+/// A component's stream. Streams of one seed are 2^192 draws apart (the generator's long jump),
+/// so that what one component draws never shifts what another sees.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream(Xoshiro256PlusPlus);
+
+/// The components that draw. The order is part of the log's meaning: append only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Component {
+    Loss,
+    Jitter,
+}
+
+impl Stream {
+    pub(crate) fn new(seed: u64, component: Component) -> Self {
+        let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for _ in 0..component as u8 {
+            generator.long_jump();
+        }
+        Self(generator)
+    }
+
+    /// One event of probability `p`: true when 32 fresh bits fall below it. Draws nothing for
+    /// a probability of 0.
+    pub(crate) fn happens(&mut self, p: Probability) -> bool {
+        match p.as_raw() {
+            0 => false,
+            u32::MAX => true,
+            threshold => self.0.next_u64() >> 32 < u64::from(threshold),
+        }
+    }
+
+    /// Uniform in `0..=max`, by multiplication (bias below 2^-64 of the range).
+    pub(crate) fn up_to(&mut self, max: u64) -> u64 {
+        let product = u128::from(self.0.next_u64()) * (u128::from(max) + 1);
+        u64::try_from(product >> 64).expect("the high half of a 64 x 65 bit product is <= max")
+    }
+}

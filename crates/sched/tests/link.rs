@@ -1,0 +1,417 @@
+//! A link's promises, as scenarios and as properties over random inputs.
+#![expect(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+
+use proptest::prelude::*;
+use punctual_sched::config::{Limit, LossAt};
+use punctual_sched::units::Probability;
+use punctual_sched::{
+    Change, DropReason, Duration, Ecn, Instant, Link, LinkConfig, Output, Packet, Rate,
+};
+
+fn packet(handle: u64, arrival: u64, len: u32) -> Packet {
+    Packet {
+        handle,
+        arrival: Instant::from_nanos(arrival),
+        len,
+        segments: 1,
+        flow: 7,
+        mark: 0,
+        dscp: 0,
+        ecn: Ecn::NotEct,
+    }
+}
+
+fn rate(bps: u64) -> Rate {
+    Rate::from_bps(bps).unwrap()
+}
+
+fn drain(link: &mut Link) -> Vec<Output> {
+    core::iter::from_fn(|| link.poll()).collect()
+}
+
+/// Runs the link until nothing more happens.
+fn run_out(link: &mut Link) -> Vec<Output> {
+    let mut outputs = drain(link);
+    while let Some(deadline) = link.next_event() {
+        link.advance(deadline.at);
+        outputs.extend(drain(link));
+    }
+    outputs
+}
+
+fn dues(outputs: &[Output]) -> Vec<u64> {
+    outputs
+        .iter()
+        .filter_map(|output| match output {
+            Output::Depart { due, .. } => Some(due.as_nanos()),
+            Output::Drop { .. } => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_perfect_wire_lets_every_packet_leave_as_it_arrives() {
+    let mut link = Link::new(&LinkConfig::default(), 1, Instant::ZERO).unwrap();
+    for (handle, arrival) in [(0, 10), (1, 10), (2, 500)] {
+        link.arrive(packet(handle, arrival, 100));
+    }
+    assert_eq!(dues(&run_out(&mut link)), [10, 10, 500]);
+}
+
+#[test]
+fn a_packet_leaves_when_its_last_bit_is_serialised_and_its_delay_has_passed() {
+    let config = LinkConfig {
+        rate: rate(8_000_000),
+        framing: 0,
+        delay: Duration::from_millis(30),
+        ..LinkConfig::default()
+    };
+    let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+    link.arrive(packet(0, 0, 1000));
+    link.arrive(packet(1, 0, 1000));
+    link.arrive(packet(2, 5_000_000, 1000));
+    assert_eq!(dues(&run_out(&mut link)), [31_000_000, 32_000_000, 36_000_000]);
+}
+
+#[test]
+fn framing_counts_once_for_each_wire_packet_of_a_burst() {
+    let config = LinkConfig { rate: rate(8_000_000), ..LinkConfig::default() };
+    let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+    link.arrive(Packet { segments: 3, ..packet(0, 0, 3000) });
+    assert_eq!(dues(&run_out(&mut link)), [3_042_000]);
+    assert_eq!(link.snapshot().packets_out, 3);
+}
+
+#[test]
+fn a_burst_of_ten_thousand_packets_into_an_idle_link_has_a_fate_for_each() {
+    let config = LinkConfig {
+        rate: rate(100_000_000),
+        limit: Some(Limit::Packets(1000)),
+        ..LinkConfig::default()
+    };
+    let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+    for handle in 0..10_000 {
+        link.arrive(packet(handle, 0, 1500));
+    }
+    let outputs = run_out(&mut link);
+    assert_eq!(outputs.len(), 10_000);
+    assert_eq!(dues(&outputs).len(), 1000);
+    let snapshot = link.snapshot();
+    assert_eq!(snapshot.dropped[DropReason::Limit.index()], 9000);
+    assert_eq!((snapshot.queued, snapshot.held_bytes), (0, 0));
+}
+
+#[test]
+fn a_limit_in_time_bounds_the_wait_and_a_change_of_rate_does_not_derive_it_anew() {
+    let config = LinkConfig {
+        rate: rate(8_000_000),
+        framing: 0,
+        limit: Some(Limit::Time(Duration::from_millis(10))),
+        ..LinkConfig::default()
+    };
+    let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+    for handle in 0..20 {
+        link.arrive(packet(handle, 0, 1000));
+    }
+    assert_eq!(link.snapshot().backlog_bytes, 10_000);
+    let faster = Change { rate: Some(rate(80_000_000)), ..Change::default() };
+    link.change(&faster, Instant::ZERO).unwrap();
+    link.arrive(packet(20, 0, 1000));
+    assert_eq!(link.snapshot().backlog_bytes, 10_000);
+    let paused = Change { rate: Some(Rate::PAUSE), ..Change::default() };
+    link.change(&paused, Instant::ZERO).unwrap();
+    assert_eq!(link.next_event(), None);
+}
+
+#[test]
+fn a_lower_limit_drops_from_the_tail_and_nothing_else_is_lost_by_a_change() {
+    let config = LinkConfig { rate: rate(8_000_000), ..LinkConfig::default() };
+    let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+    for handle in 0..10 {
+        link.arrive(packet(handle, 0, 1000));
+    }
+    let change = Change { limit: Some(Limit::Packets(4)), ..Change::default() };
+    link.change(&change, Instant::from_nanos(5)).unwrap();
+    let handles: Vec<_> = drain(&mut link)
+        .iter()
+        .map(|output| match output {
+            Output::Drop { packet, reason: DropReason::Limit, at } => {
+                (packet.handle, at.as_nanos())
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(handles, [(9, 5), (8, 5), (7, 5), (6, 5), (5, 5), (4, 5)]);
+    assert_eq!(dues(&run_out(&mut link)).len(), 4);
+}
+
+#[test]
+fn a_rejected_change_leaves_everything_as_it_was() {
+    let config = LinkConfig { delay: Duration::from_millis(10), ..LinkConfig::default() };
+    let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+    link.arrive(packet(0, 0, 100));
+    let bad = Change {
+        delay: Some(Duration::from_millis(1)),
+        jitter: Some(Duration::from_millis(20)),
+        ..Change::default()
+    };
+    assert!(link.change(&bad, Instant::from_nanos(7)).is_err());
+    link.arrive(packet(1, 7, 100));
+    assert_eq!(dues(&run_out(&mut link)), [10_000_000, 10_000_007]);
+}
+
+#[test]
+fn a_shorter_delay_lets_no_packet_overtake() {
+    let config = LinkConfig { delay: Duration::from_millis(50), ..LinkConfig::default() };
+    let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+    link.arrive(packet(0, 0, 100));
+    let shorter = Change { delay: Some(Duration::from_millis(5)), ..Change::default() };
+    link.change(&shorter, Instant::from_nanos(1_000_000)).unwrap();
+    link.arrive(packet(1, 2_000_000, 100));
+    link.arrive(packet(2, 60_000_000, 100));
+    assert_eq!(dues(&run_out(&mut link)), [50_000_000, 50_000_000, 65_000_000]);
+}
+
+#[test]
+fn memory_for_held_packets_is_bounded_and_its_drops_have_their_own_name() {
+    let config = LinkConfig {
+        delay: Duration::from_secs(1),
+        hold_limit: 10 * 2304,
+        ..LinkConfig::default()
+    };
+    let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+    for handle in 0..15 {
+        link.arrive(packet(handle, 0, 1500));
+    }
+    assert_eq!(link.snapshot().dropped[DropReason::HoldFull.index()], 5);
+    link.advance(Instant::from_nanos(1_000_000_000));
+    link.arrive(packet(15, 1_000_000_000, 1500));
+    assert_eq!(link.snapshot().dropped[DropReason::HoldFull.index()], 5);
+}
+
+#[test]
+fn the_access_rate_spreads_a_burst_before_the_queue_sees_it() {
+    let config = LinkConfig {
+        rate: rate(8_000_000),
+        nic: Some(rate(16_000_000)),
+        framing: 0,
+        limit: Some(Limit::Packets(2)),
+        ..LinkConfig::default()
+    };
+    let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+    for handle in 0..3 {
+        link.arrive(packet(handle, 0, 1000));
+    }
+    // They reach the queue at 0.5, 1.0 and 1.5 ms; the first leaves at 1.5 ms, before the third.
+    assert_eq!(dues(&run_out(&mut link)), [1_500_000, 2_500_000, 3_500_000]);
+}
+
+#[test]
+fn loss_before_the_queue_uses_no_capacity_and_loss_after_it_does() {
+    for (loss_at, least) in [(LossAt::Before, 200), (LossAt::After, 990)] {
+        let config = LinkConfig {
+            rate: rate(8_000_000),
+            framing: 0,
+            loss: Probability::from_raw(u32::MAX / 10 * 8),
+            loss_at,
+            limit: Some(Limit::Packets(10_000)),
+            ..LinkConfig::default()
+        };
+        let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+        for handle in 0..1000 {
+            link.arrive(packet(handle, 0, 1000));
+        }
+        let last = dues(&run_out(&mut link)).pop().unwrap() / 1_000_000;
+        assert!(last.abs_diff(least) <= 40, "{loss_at:?}: the last left at {last} ms");
+    }
+}
+
+#[test]
+fn jitter_stays_within_its_bounds_and_shows_all_of_them() {
+    let config = LinkConfig {
+        delay: Duration::from_millis(20),
+        jitter: Duration::from_millis(5),
+        ..LinkConfig::default()
+    };
+    let mut link = Link::new(&config, 9, Instant::ZERO).unwrap();
+    for handle in 0..2000 {
+        link.arrive(packet(handle, handle * 20_000_000, 100));
+    }
+    let delays: Vec<_> = dues(&run_out(&mut link))
+        .iter()
+        .enumerate()
+        .map(|(number, due)| due - number as u64 * 20_000_000)
+        .collect();
+    assert!(delays.iter().all(|delay| (15_000_000..=25_000_000).contains(delay)));
+    assert!(delays.iter().any(|delay| *delay < 15_100_000));
+    assert!(delays.iter().any(|delay| *delay > 24_900_000));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Arrive { gap: u64, len: u32, segments: u16 },
+    Change { gap: u64, change: Change },
+}
+
+fn any_change() -> impl Strategy<Value = Change> {
+    let rates = prop_oneof![
+        Just(Rate::PAUSE),
+        Just(Rate::UNLIMITED),
+        (1_000_u64..200_000_000).prop_map(rate)
+    ];
+    (
+        proptest::option::of(rates),
+        proptest::option::of(5_000_000_u64..30_000_000),
+        proptest::option::of((1_u32..50).prop_map(Limit::Packets)),
+        proptest::option::of(any::<u32>()),
+    )
+        .prop_map(|(rate, delay, limit, loss)| Change {
+            rate,
+            delay: delay.map(Duration::from_nanos),
+            jitter: None,
+            loss: loss.map(Probability::from_raw),
+            limit,
+        })
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let gap = prop_oneof![Just(0), 0_u64..3_000_000, 0_u64..100_000_000];
+    prop_oneof![
+        9 => (gap.clone(), 1_u32..70_000, 1_u16..4)
+            .prop_map(|(gap, len, segments)| Step::Arrive { gap, len, segments }),
+        1 => (gap, any_change()).prop_map(|(gap, change)| Step::Change { gap, change }),
+    ]
+}
+
+fn any_config() -> impl Strategy<Value = LinkConfig> {
+    (
+        prop_oneof![Just(Rate::UNLIMITED), (10_000_u64..1_000_000_000).prop_map(rate)],
+        proptest::option::of(1_u32..100_000),
+        any::<bool>(),
+        proptest::option::of((1_000_000_u64..2_000_000_000).prop_map(rate)),
+        5_000_000_u64..50_000_000,
+        0_u64..5_000_000,
+        prop_oneof![Just(0_u32), any::<u32>()],
+        any::<bool>(),
+        proptest::option::of(1_u32..100),
+        prop_oneof![Just(256_000_000_u64), 5_000_u64..500_000],
+    )
+        .prop_map(|(rate, burst, peak, nic, delay, jitter, loss, before, limit, hold)| {
+            let burst = burst.filter(|_| rate != Rate::UNLIMITED);
+            let peakrate = burst.filter(|_| peak).and_then(|_| Rate::from_bps(rate.as_bps() * 2));
+            LinkConfig {
+                rate,
+                burst,
+                peakrate,
+                nic,
+                delay: Duration::from_nanos(delay),
+                jitter: Duration::from_nanos(jitter),
+                loss: Probability::from_raw(loss),
+                loss_at: if before { LossAt::Before } else { LossAt::After },
+                limit: limit.map(Limit::Packets),
+                hold_limit: hold,
+                ..LinkConfig::default()
+            }
+        })
+}
+
+/// Plays the steps; before each one, and after the last, advances in pieces as `split` says.
+fn play(config: &LinkConfig, steps: &[Step], split: &[u64]) -> (Vec<Output>, Link) {
+    let mut link = Link::new(config, 42, Instant::ZERO).unwrap();
+    let mut outputs = Vec::new();
+    let mut now = 0;
+    let mut pieces = split.iter().cycle();
+    for (number, step) in steps.iter().enumerate() {
+        let (Step::Arrive { gap, .. } | Step::Change { gap, .. }) = step;
+        if !split.is_empty() && *gap > 0 {
+            let mut stops: Vec<_> = (0..number % 4).map(|_| pieces.next().unwrap() % gap).collect();
+            stops.sort_unstable();
+            for stop in stops {
+                link.advance(Instant::from_nanos(now + stop));
+                outputs.extend(drain(&mut link));
+            }
+            link.advance(Instant::from_nanos(now + gap));
+            outputs.extend(drain(&mut link));
+        }
+        now += gap;
+        match step {
+            Step::Arrive { len, segments, .. } => {
+                link.arrive(Packet { segments: *segments, ..packet(number as u64, now, *len) });
+            }
+            Step::Change { change, .. } => {
+                let _ = link.change(change, Instant::from_nanos(now));
+            }
+        }
+        outputs.extend(drain(&mut link));
+        assert!(balanced(&link));
+    }
+    let resume = Change { rate: Some(rate(1_000_000)), ..Change::default() };
+    link.change(&resume, Instant::from_nanos(now)).unwrap();
+    outputs.extend(run_out(&mut link));
+    (outputs, link)
+}
+
+fn balanced(link: &Link) -> bool {
+    let s = link.snapshot();
+    s.packets_in == s.packets_out + s.queued + s.dropped.iter().sum::<u64>()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_split_into_advances_gives_the_same_outcome(
+        config in any_config(),
+        steps in proptest::collection::vec(any_step(), 1..150),
+        split in proptest::collection::vec(any::<u64>(), 1..20),
+    ) {
+        let (whole, _) = play(&config, &steps, &[]);
+        let (pieces, _) = play(&config, &steps, &split);
+        prop_assert_eq!(whole, pieces);
+    }
+
+    #[test]
+    fn every_packet_has_one_fate_in_order_and_never_early(
+        config in any_config(),
+        steps in proptest::collection::vec(any_step(), 1..150),
+    ) {
+        let (outputs, link) = play(&config, &steps, &[]);
+        let arrivals = steps.iter().filter(|step| matches!(step, Step::Arrive { .. })).count();
+        prop_assert_eq!(outputs.len(), arrivals);
+        prop_assert!(balanced(&link));
+        let snapshot = link.snapshot();
+        prop_assert_eq!((snapshot.queued, snapshot.held_bytes, snapshot.backlog_bytes), (0, 0, 0));
+        prop_assert_eq!(snapshot.bytes_in, snapshot.bytes_out + snapshot.bytes_dropped);
+        let mut last = (0, None);
+        for output in &outputs {
+            let Output::Depart { packet, due, stages, .. } = output else { continue };
+            prop_assert!(*due >= packet.arrival);
+            prop_assert!(due.as_nanos() >= last.0 && Some(packet.handle) > last.1);
+            last = (due.as_nanos(), Some(packet.handle));
+            let sum = stages.pacing + stages.queue + stages.serialisation + stages.propagation;
+            prop_assert_eq!(sum, due.since(packet.arrival));
+        }
+    }
+
+    #[test]
+    fn a_saturated_link_carries_its_rate_to_the_nanosecond(
+        bps in 1_000_u64..10_000_000_000,
+        lens in proptest::collection::vec(20_u32..1500, 1..300),
+    ) {
+        let config = LinkConfig {
+            rate: rate(bps),
+            framing: 0,
+            limit: Some(Limit::Packets(1000)),
+            ..LinkConfig::default()
+        };
+        let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+        for (number, len) in lens.iter().enumerate() {
+            link.arrive(packet(number as u64, 0, *len));
+        }
+        let mut bits = 0_u128;
+        for (due, len) in dues(&run_out(&mut link)).iter().zip(&lens) {
+            bits += u128::from(*len) * 8;
+            prop_assert_eq!(u128::from(*due), (bits * 1_000_000_000).div_ceil(u128::from(bps)));
+        }
+    }
+}
