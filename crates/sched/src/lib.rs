@@ -2,6 +2,7 @@
 //!
 //! * [`time`]: points and spans in nanoseconds
 //! * [`units`]: rates, sizes, probabilities, with `tc`'s syntax
+//! * [`words`]: the known word that a wrong one was meant to be
 //! * [`packet`]: the descriptor
 //! * [`config`]: parameters of a link, changes of them
 //! * [`link`]: one direction of a link, in event time
@@ -18,10 +19,11 @@ pub mod packet;
 mod random;
 pub mod time;
 pub mod units;
+pub mod words;
 
 pub use config::{Change, ConfigError, LinkConfig};
 pub use link::Link;
 pub use output::{Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
 pub use packet::{Ecn, Packet};
 pub use time::{Duration, Instant};
-pub use units::Rate;
+pub use units::{Bytes, Probability, Rate};
