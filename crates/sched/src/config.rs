@@ -75,7 +75,7 @@ impl Limit {
     /// With a rate and no `limit`: what the rate carries in this time, but at least
     /// [`Limit::DEFAULT_PACKETS`] full packets.
     pub const DEFAULT: Duration = Duration::from_millis(100);
-    /// See [`Limit::DEFAULT`]. Full packet: 1500 bytes and the framing.
+    /// See [`Limit::DEFAULT`]. Full packet: 1500 bytes, framing and overhead.
     pub const DEFAULT_PACKETS: u32 = 16;
 }
 
@@ -114,33 +114,24 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// Memory for held packets when the driver names no other: 256 MB.
-    pub const HOLD_LIMIT: u64 = 256_000_000;
+    /// Memory for held packets when the driver names no other: `256mb`.
+    pub const HOLD_LIMIT: u64 = 256 << 20;
 
-    /// Refuses what cannot be: values out of range and parameters that contradict each other.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        if self.jitter > self.delay {
-            return Err(ConfigError::new("jitter", "more than the delay"));
-        }
-        Ok(())
-    }
-
-    /// The queue's limit in force.
+    /// What the queue holds in force: `limit` as given, a time turned into bytes; else what the
+    /// rate carries in [`Limit::DEFAULT`], at least [`Limit::DEFAULT_PACKETS`] full packets. No
+    /// bound when there is neither rate nor limit.
     pub fn resolved_limit(&self) -> QueueLimit {
-        let carried = |span: Duration| {
-            let bits = u128::from(self.rate.as_bps()) * u128::from(span.as_nanos());
-            u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX)
-        };
+        let bytes = |bytes| QueueLimit { bytes, ..QueueLimit::NONE };
         match self.limit {
             Some(Limit::Packets(packets)) => {
                 QueueLimit { packets: u64::from(packets), ..QueueLimit::NONE }
             }
-            Some(Limit::Bytes(bytes)) => QueueLimit { bytes, ..QueueLimit::NONE },
-            Some(Limit::Time(span)) => QueueLimit { bytes: carried(span), ..QueueLimit::NONE },
+            Some(Limit::Bytes(limit)) => bytes(limit),
+            Some(Limit::Time(time)) => self.carried(time).map_or(QueueLimit::NONE, bytes),
             None if self.rate == Rate::UNLIMITED => QueueLimit::NONE,
             None => {
-                let least = u64::from(Limit::DEFAULT_PACKETS) * (1500 + u64::from(self.framing));
-                QueueLimit { bytes: carried(Limit::DEFAULT).max(least), ..QueueLimit::NONE }
+                let least = u64::from(Limit::DEFAULT_PACKETS) * self.full_packet();
+                bytes(self.carried(Limit::DEFAULT).unwrap_or(0).max(least))
             }
         }
     }
@@ -168,6 +159,35 @@ impl LinkConfig {
             limit: change.limit.or(self.limit),
             ..self.clone()
         }
+    }
+
+    /// How bursts cross in force: [`Gso::Split`] or [`Gso::Keep`].
+    pub fn resolved_gso(&self) -> Gso {
+        let decides_per_packet = self.loss != Probability::ZERO || self.jitter != Duration::ZERO;
+        let fast = |rate: Rate| rate.as_bps() > Self::KEEP_ABOVE_BPS;
+        match self.gso {
+            Gso::Auto if decides_per_packet => Gso::Split,
+            Gso::Auto if fast(self.rate) && self.nic.is_none_or(fast) => Gso::Keep,
+            Gso::Auto => Gso::Split,
+            chosen => chosen,
+        }
+    }
+
+    /// Above this rate 64 KB pass in less than 100 us.
+    const KEEP_ABOVE_BPS: u64 = 65_536 * 8 * 10_000;
+
+    /// A packet of 1500 bytes as the rate counts it.
+    fn full_packet(&self) -> u64 {
+        let bytes = 1_500 + i64::from(self.framing) + i64::from(self.overhead);
+        u64::try_from(bytes).unwrap_or(0).max(1)
+    }
+
+    /// Bytes that the rate carries in `time`, rounded down but at least one. `None` when the rate
+    /// is pause or unlimited.
+    fn carried(&self, time: Duration) -> Option<u64> {
+        let bits = u128::from(self.rate.finite_bps()?) * u128::from(time.as_nanos());
+        let bytes = bits / (8 * 1_000_000_000);
+        Some(u64::try_from(bytes).unwrap_or(u64::MAX).max(1))
     }
 }
 

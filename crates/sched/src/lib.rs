@@ -5,6 +5,7 @@
 //! * [`words`]: the known word that a wrong one was meant to be
 //! * [`packet`]: the descriptor
 //! * [`config`]: parameters of a link, changes of them
+//! * [`parameter`]: their names, how they are read, checked and printed
 //! * [`link`]: one direction of a link, in event time
 //! * [`output`]: fates, drop reasons, counters
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ pub mod fifo;
 pub mod link;
 pub mod output;
 pub mod packet;
+pub mod parameter;
 mod random;
 pub mod time;
 pub mod units;
@@ -25,5 +27,6 @@ pub use config::{Change, ConfigError, LinkConfig};
 pub use link::Link;
 pub use output::{Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
 pub use packet::{Ecn, Packet};
+pub use parameter::{ConfigBuilder, PARAMETERS, Parameter};
 pub use time::{Duration, Instant};
 pub use units::{Bytes, Probability, Rate};

@@ -1,0 +1,366 @@
+//! The parameters of a link: one name each, on the command line, in TOML, in live changes, in
+//! reports and in logs.
+//!
+//! Everything that knows a parameter is in its row of [`PARAMETERS`]: name, what it takes, default,
+//! help, how it is read and printed.
+
+use core::fmt::Display;
+use core::str::FromStr;
+
+use crate::config::{Change, ConfigError, Gso, LinkConfig, LossAt, QueueKind};
+use crate::units::{Bytes, Rate, UnitError};
+use crate::words;
+
+mod validate;
+
+/// One parameter of a link.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Dotted name.
+    pub name: &'static str,
+    /// What it takes, for help: `RATE`, `before|after`.
+    pub takes: &'static str,
+    /// The value when nobody gives one, as it would be written.
+    pub default: &'static str,
+    /// One line of help.
+    pub help: &'static str,
+    set: fn(&mut LinkConfig, &str) -> Result<(), String>,
+    get: fn(&LinkConfig) -> String,
+}
+
+/// Every parameter, in the order of help and reports.
+pub const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "rate",
+        takes: "RATE",
+        default: "unlimited",
+        help: "bottleneck rate; 0 pauses the link",
+        set: |c, v| read(v).map(|v| c.rate = v),
+        get: |c| c.rate.to_string(),
+    },
+    Parameter {
+        name: "framing",
+        takes: "BYTES",
+        default: "14",
+        help: "bytes added to each packet before the rate counts it (14: Ethernet header)",
+        set: |c, v| narrow(v).map(|v| c.framing = v),
+        get: |c| c.framing.to_string(),
+    },
+    Parameter {
+        name: "overhead",
+        takes: "BYTES",
+        default: "0",
+        help: "more bytes per packet, on top of framing; may be negative",
+        set: |c, v| integer(v).map(|v| c.overhead = v),
+        get: |c| c.overhead.to_string(),
+    },
+    Parameter {
+        name: "burst",
+        takes: "BYTES|none",
+        default: "none",
+        help: "bytes that may leave at once after idling; none serialises every packet",
+        set: |c, v| unless("none", v, narrow).map(|v| c.burst = v),
+        get: |c| or("none", c.burst.map(|burst| Bytes(burst.into()))),
+    },
+    Parameter {
+        name: "peakrate",
+        takes: "RATE",
+        default: "unlimited",
+        help: "rate at which saved-up burst may leave",
+        set: |c, v| read(v).map(|v| c.peakrate = limited(v)),
+        get: |c| c.peakrate.unwrap_or(Rate::UNLIMITED).to_string(),
+    },
+    Parameter {
+        name: "nic",
+        takes: "RATE",
+        default: "unlimited",
+        help: "the sender's access rate, passed before the queue",
+        set: |c, v| read(v).map(|v| c.nic = limited(v)),
+        get: |c| c.nic.unwrap_or(Rate::UNLIMITED).to_string(),
+    },
+    Parameter {
+        name: "delay",
+        takes: "TIME",
+        default: "0ms",
+        help: "propagation delay",
+        set: |c, v| read(v).map(|v| c.delay = v),
+        get: |c| c.delay.to_string(),
+    },
+    Parameter {
+        name: "jitter",
+        takes: "TIME",
+        default: "0ms",
+        help: "each packet's delay is uniform in delay -+ jitter, order kept",
+        set: |c, v| read(v).map(|v| c.jitter = v),
+        get: |c| c.jitter.to_string(),
+    },
+    Parameter {
+        name: "loss",
+        takes: "PERCENT",
+        default: "0%",
+        help: "share of packets lost at random",
+        set: |c, v| read(v).map(|v| c.loss = v),
+        get: |c| c.loss.to_string(),
+    },
+    Parameter {
+        name: "loss.at",
+        takes: "before|after",
+        default: "after",
+        help: "lose before the queue (no capacity used) or after it",
+        set: |c, v| word(v, LOSS_AT).map(|v| c.loss_at = v),
+        get: |c| written(c.loss_at, LOSS_AT),
+    },
+    Parameter {
+        name: "queue",
+        takes: "fifo",
+        default: "fifo",
+        help: "queue discipline",
+        set: |c, v| queue(v).map(|v| c.queue = v),
+        get: |c| written(c.queue, QUEUES),
+    },
+    Parameter {
+        name: "limit",
+        takes: "PACKETS|BYTES|TIME|auto",
+        default: "auto",
+        help: "what the queue holds: 1000p, 200kb, 100ms; auto: 100ms, at least 16 packets",
+        set: |c, v| unless("auto", v, read).map(|v| c.limit = v),
+        get: |c| or("auto", c.limit),
+    },
+    Parameter {
+        name: "gso",
+        takes: "split|keep|auto",
+        default: "auto",
+        help: "cut bursts into wire packets first (split), or let a burst be one packet (keep)",
+        set: |c, v| word(v, GSO).map(|v| c.gso = v),
+        get: |c| written(c.gso, GSO),
+    },
+    Parameter {
+        name: "hold",
+        takes: "BYTES",
+        default: "256mb",
+        help: "memory for packets held from arrival to departure",
+        set: |c, v| read(v).map(|Bytes(v)| c.hold_limit = v),
+        get: |c| Bytes(c.hold_limit).to_string(),
+    },
+];
+
+impl Parameter {
+    /// The parameter of this name; else why there is none, with the nearest known name.
+    fn find(name: &str) -> Result<&'static Self, String> {
+        if let Some(parameter) = PARAMETERS.iter().find(|p| p.name == name) {
+            return Ok(parameter);
+        }
+        if LATER.contains(&name) {
+            return Err(format!("parameter \"{name}\" is not available in this version"));
+        }
+        let hint = words::hint(name, PARAMETERS.iter().map(|p| p.name));
+        Err(format!("unknown parameter \"{name}\", {hint}"))
+    }
+}
+
+impl LinkConfig {
+    /// Reads a link such as `rate=20mbit delay=30ms`; `place` (`--both`, `up`) is named in errors.
+    pub fn parse(text: &str, place: &str) -> Result<Self, ConfigError> {
+        let mut builder = ConfigBuilder::default();
+        builder.words(text, place)?;
+        builder.finish()
+    }
+
+    /// Sets one parameter. On an error nothing has changed. Contradictions between parameters are
+    /// found by [`LinkConfig::validate`], once all are set.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+        let parameter = Parameter::find(name).map_err(|problem| ConfigError::new(name, problem))?;
+        (parameter.set)(self, value).map_err(|problem| ConfigError::new(name, problem))
+    }
+
+    /// Every parameter with its value, defaults included, for reports and logs.
+    pub fn entries(&self) -> Vec<(&'static str, String)> {
+        PARAMETERS.iter().map(|p| (p.name, (p.get)(self))).collect()
+    }
+
+    /// The configuration whose [`LinkConfig::entries`] these are. Parameters that are not named
+    /// have their defaults.
+    pub fn from_entries<'a>(
+        entries: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        for (name, value) in entries {
+            config.set(name, value)?;
+        }
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+impl Change {
+    /// Reads a live change such as `rate=10mbit loss=1%`; `place` is named in errors.
+    pub fn parse(text: &str, place: &str) -> Result<Self, ConfigError> {
+        let mut change = Self::default();
+        for (name, value) in pairs(text).map_err(|problem| ConfigError::new(place, problem))? {
+            Parameter::find(name).map_err(|problem| ConfigError::new(place, problem))?;
+            change.set(name, value).map_err(|error| error.within(place))?;
+        }
+        Ok(change)
+    }
+
+    /// Adds one parameter to the change.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+        let mut config = LinkConfig::default();
+        config.set(name, value)?;
+        match name {
+            "rate" => self.rate = Some(config.rate),
+            "delay" => self.delay = Some(config.delay),
+            "jitter" => self.jitter = Some(config.jitter),
+            "loss" => self.loss = Some(config.loss),
+            "limit" if config.limit.is_some() => self.limit = config.limit,
+            "limit" => return Err(ConfigError::new(name, "auto is derived at the start only")),
+            _ => return Err(ConfigError::new(name, "cannot be changed while the link runs")),
+        }
+        Ok(())
+    }
+}
+
+/// A configuration from several sources: a later one overrides parameters of an earlier one.
+#[derive(Clone, Debug, Default)]
+pub struct ConfigBuilder {
+    config: LinkConfig,
+    /// Who gave each parameter last, for errors that only the whole shows.
+    places: Vec<(&'static str, String)>,
+}
+
+impl ConfigBuilder {
+    /// Applies words such as `rate=20mbit delay=30ms`. A parameter given twice in one text is an
+    /// error: one of the two was meant to be another.
+    pub fn words(&mut self, text: &str, place: &str) -> Result<&mut Self, ConfigError> {
+        for (name, value) in pairs(text).map_err(|problem| ConfigError::new(place, problem))? {
+            self.set(name, value, place)?;
+        }
+        Ok(self)
+    }
+
+    /// Applies one parameter, for example one key of a TOML table (`place` = the table's name).
+    pub fn set(&mut self, name: &str, value: &str, place: &str) -> Result<&mut Self, ConfigError> {
+        let parameter =
+            Parameter::find(name).map_err(|problem| ConfigError::new(place, problem))?;
+        self.config.set(name, value).map_err(|error| error.within(place))?;
+        self.places.push((parameter.name, place.to_owned()));
+        Ok(self)
+    }
+
+    /// The whole, checked by [`LinkConfig::validate`]; a burst needs a rate as well.
+    pub fn finish(self) -> Result<LinkConfig, ConfigError> {
+        let last = |name: &str| self.places.iter().rev().find(|(known, _)| *known == name);
+        match self.config.validate_as_written() {
+            Ok(()) => Ok(self.config),
+            Err(error) => Err(match last(&error.place) {
+                Some((_, place)) => error.within(place),
+                None => error,
+            }),
+        }
+    }
+}
+
+impl ConfigError {
+    /// The error as seen from outside: option `--both` gives `--both: rate`, table `up` gives
+    /// `up.rate`.
+    #[must_use]
+    pub fn within(self, place: &str) -> Self {
+        let separator = if place.starts_with('-') { ": " } else { "." };
+        Self { place: format!("{place}{separator}{}", self.place), problem: self.problem }
+    }
+}
+
+/// Parts `a=1 b=2` into names and values; each name once.
+fn pairs(text: &str) -> Result<Vec<(&str, &str)>, String> {
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for word in text.split_whitespace() {
+        let (name, value) = pair(word)?;
+        if pairs.iter().any(|&(known, _)| known == name) {
+            return Err(format!("parameter \"{name}\" is given twice"));
+        }
+        pairs.push((name, value));
+    }
+    Ok(pairs)
+}
+
+fn pair(word: &str) -> Result<(&str, &str), String> {
+    match word.split_once('=') {
+        Some(("", _)) => Err(format!("\"{word}\" has no name before \"=\"")),
+        Some((name, "")) => Parameter::find(name)
+            .and_then(|p| Err(format!("\"{word}\" has no value, {}", usage(p)))),
+        Some(pair) => Ok(pair),
+        None => match Parameter::find(word) {
+            Ok(parameter) => Err(format!("\"{word}\" has no value, {}", usage(parameter))),
+            Err(_) => Err(format!("\"{word}\" is no NAME=VALUE such as delay=30ms")),
+        },
+    }
+}
+
+fn usage(parameter: &Parameter) -> String {
+    format!("expected {}={}", parameter.name, parameter.takes)
+}
+
+/// Words that later versions know.
+const LATER: &[&str] =
+    &["reorder", "duplicate", "corrupt", "distribution", "slot", "trace", "ecn", "backpressure"];
+const LATER_QUEUES: &[&str] = &["fq", "codel", "fq_codel", "dualpi2", "jens", "tbf"];
+
+const LOSS_AT: &[(&str, LossAt)] = &[("before", LossAt::Before), ("after", LossAt::After)];
+const GSO: &[(&str, Gso)] = &[("split", Gso::Split), ("keep", Gso::Keep), ("auto", Gso::Auto)];
+const QUEUES: &[(&str, QueueKind)] = &[("fifo", QueueKind::Fifo)];
+
+fn read<T: FromStr<Err = UnitError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: UnitError| error.to_string())
+}
+
+/// A size that fits 32 bits.
+fn narrow(text: &str) -> Result<u32, String> {
+    let Bytes(bytes) = read(text)?;
+    u32::try_from(bytes).map_err(|_| format!("\"{text}\" is more than {}b", u32::MAX))
+}
+
+fn integer(text: &str) -> Result<i32, String> {
+    text.parse().map_err(|_| format!("\"{text}\" is no whole number of bytes such as -4"))
+}
+
+/// `None` for `word`, else what `read` makes of the text.
+fn unless<T>(
+    word: &str,
+    text: &str,
+    read: fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    if text == word { Ok(None) } else { read(text).map(Some) }
+}
+
+fn or(word: &str, value: Option<impl Display>) -> String {
+    value.map_or_else(|| word.to_owned(), |value| value.to_string())
+}
+
+fn limited(rate: Rate) -> Option<Rate> {
+    (rate != Rate::UNLIMITED).then_some(rate)
+}
+
+fn queue(text: &str) -> Result<QueueKind, String> {
+    if LATER_QUEUES.contains(&text) {
+        return Err(format!("\"{text}\" is not available in this version"));
+    }
+    word(text, QUEUES)
+}
+
+fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
+    let found = known.iter().find(|&&(name, _)| name == text);
+    found.map(|&(_, value)| value).ok_or_else(|| {
+        format!(
+            "unknown word \"{text}\", {}",
+            words::hint(text, known.iter().map(|&(name, _)| name))
+        )
+    })
+}
+
+fn written<T: Copy + PartialEq>(value: T, known: &[(&str, T)]) -> String {
+    let name = known.iter().find(|&&(_, candidate)| candidate == value).map(|&(name, _)| name);
+    name.unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::Limit;
+use crate::fifo::QueueLimit;
+use crate::time::Duration;
+use crate::units::Probability;
+
+fn parse(text: &str) -> LinkConfig {
+    LinkConfig::parse(text, "--both").unwrap()
+}
+
+#[test]
+fn a_link_is_read_from_words() {
+    let read = parse(
+        "rate=20mbit  delay=30ms jitter=5ms loss=1 loss.at=before burst=15kb \
+                      limit=200k overhead=-4 framing=38 peakrate=1gbit nic=unlimited hold=64mb",
+    );
+    let expected = LinkConfig {
+        rate: Rate::from_bps(20_000_000).unwrap(),
+        delay: Duration::from_millis(30),
+        jitter: Duration::from_millis(5),
+        loss: Probability::from_raw(42_949_673),
+        loss_at: LossAt::Before,
+        burst: Some(15_360),
+        limit: Some(Limit::Bytes(204_800)),
+        overhead: -4,
+        framing: 38,
+        peakrate: Rate::from_bps(1_000_000_000),
+        hold_limit: 64 << 20,
+        ..LinkConfig::default()
+    };
+    assert_eq!(read, expected);
+    assert_eq!(parse(""), LinkConfig::default());
+}
+
+#[test]
+fn the_defaults_in_the_table_are_the_defaults() {
+    for (parameter, (name, value)) in PARAMETERS.iter().zip(LinkConfig::default().entries()) {
+        assert_eq!((parameter.name, parameter.default), (name, value.as_str()));
+        let mut config = LinkConfig::default();
+        config.set(name, parameter.default).unwrap();
+        assert_eq!(config, LinkConfig::default(), "{name}");
+    }
+}
+
+#[test]
+fn a_later_source_overrides_single_parameters() {
+    let mut builder = ConfigBuilder::default();
+    builder.words("rate=20mbit delay=30ms", "--both").unwrap();
+    builder.set("delay", "10ms", "up").unwrap();
+    assert_eq!(builder.finish().unwrap(), parse("rate=20mbit delay=10ms"));
+}
+
+#[test]
+fn a_contradiction_between_sources_names_the_one_to_change() {
+    let mut builder = ConfigBuilder::default();
+    builder.words("delay=30ms jitter=20ms", "--both").unwrap();
+    builder.set("delay", "10ms", "up").unwrap();
+    let message = builder.finish().unwrap_err().to_string();
+    assert_eq!(message, "--both: jitter: 20ms is more than the delay of 10ms");
+    let mut builder = ConfigBuilder::default();
+    let message = builder.set("delay", "10", "up").unwrap_err().to_string();
+    assert_eq!(message, r#"up.delay: "10" has no unit, expected for example 30ms"#);
+}
+
+#[test]
+fn a_refused_value_changes_nothing() {
+    let mut config = parse("rate=20mbit");
+    assert!(config.set("rate", "20mbits").is_err());
+    assert!(config.set("loss", "101").is_err());
+    assert_eq!(config, parse("rate=20mbit"));
+}
+
+#[test]
+fn bad_links_say_where_what_and_the_nearest_word() {
+    for (text, message) in BAD_LINKS {
+        let error = LinkConfig::parse(text, "--both").unwrap_err();
+        assert_eq!(error.to_string(), *message, "{text}");
+    }
+}
+
+#[test]
+fn live_changes_are_read_in_the_same_words() {
+    let change = Change::parse("rate=10mbit delay=5ms", "set").unwrap();
+    let expected = Change {
+        rate: Rate::from_bps(10_000_000),
+        delay: Some(Duration::from_millis(5)),
+        ..Change::default()
+    };
+    assert_eq!(change, expected);
+    for (text, message) in [
+        ("burst=15kb", "up.burst: cannot be changed while the link runs"),
+        ("limit=auto", "up.limit: auto is derived at the start only"),
+        ("rat=1", r#"up: unknown parameter "rat", did you mean "rate"?"#),
+    ] {
+        assert_eq!(Change::parse(text, "up").unwrap_err().to_string(), message);
+    }
+}
+
+#[test]
+fn the_limit_in_force_is_what_the_rate_carries_or_sixteen_packets() {
+    let bytes = |bytes| QueueLimit { bytes, ..QueueLimit::NONE };
+    for (text, limit) in [
+        ("rate=20mbit", bytes(250_000)),
+        ("rate=1mbit", bytes(16 * 1_514)),
+        ("rate=1mbit overhead=24", bytes(16 * 1_538)),
+        ("rate=0", bytes(16 * 1_514)),
+        ("rate=1mbit limit=8ms", bytes(1_000)),
+        ("rate=1mbit limit=1000p", QueueLimit { packets: 1_000, ..QueueLimit::NONE }),
+        ("rate=1mbit limit=9b", bytes(9)),
+        ("limit=9b", bytes(9)),
+        ("rate=1tbit limit=2000000s", bytes(250_000_000_000_000_000)),
+        ("delay=10ms", QueueLimit::NONE),
+    ] {
+        assert_eq!(parse(text).resolved_limit(), limit, "{text}");
+    }
+}
+
+#[test]
+fn bursts_are_kept_only_where_nothing_tells_their_packets_apart() {
+    for (text, gso) in [
+        ("", Gso::Keep),
+        ("delay=10ms", Gso::Keep),
+        ("delay=10ms jitter=1ms", Gso::Split),
+        ("delay=10ms jitter=1ms gso=keep", Gso::Keep),
+        ("loss=1%", Gso::Split),
+        ("rate=5gbit", Gso::Split),
+        ("rate=6gbit", Gso::Keep),
+        ("rate=6gbit nic=1gbit", Gso::Split),
+        ("rate=0", Gso::Split),
+        ("rate=1mbit gso=keep", Gso::Keep),
+        ("gso=split", Gso::Split),
+    ] {
+        assert_eq!(parse(text).resolved_gso(), gso, "{text}");
+    }
+}
+
+fn rates() -> impl Strategy<Value = Option<Rate>> {
+    prop_oneof![Just(None), (1..=1_000_000_000_000_u64).prop_map(Rate::from_bps)]
+}
+
+fn limits() -> impl Strategy<Value = Option<Limit>> {
+    prop_oneof![
+        Just(None),
+        any::<u32>().prop_map(|n| Some(Limit::Packets(n))),
+        any::<u64>().prop_map(|n| Some(Limit::Bytes(n))),
+        any::<u64>().prop_map(|n| Some(Limit::Time(Duration::from_nanos(n)))),
+    ]
+}
+
+prop_compose! {
+    fn configs()(
+        (rate, peakrate, nic) in (rates(), rates(), rates()),
+        (burst, framing, overhead, hold_limit) in any::<(Option<u32>, u32, i32, u64)>(),
+        (delay, jitter, loss) in any::<(u64, u64, u32)>(),
+        limit in limits(),
+        (before, gso) in (any::<bool>(), 0..3_usize),
+    ) -> LinkConfig {
+        LinkConfig {
+            rate: rate.unwrap_or(Rate::UNLIMITED),
+            loss_at: if before { LossAt::Before } else { LossAt::After },
+            queue: QueueKind::Fifo,
+            gso: GSO[gso].1,
+            delay: Duration::from_nanos(delay),
+            jitter: Duration::from_nanos(jitter),
+            loss: Probability::from_raw(loss),
+            framing, overhead, burst, peakrate, nic, limit, hold_limit,
+        }
+    }
+}
+
+const BAD_LINKS: &[(&str, &str)] = &[
+    ("dealy=30ms", r#"--both: unknown parameter "dealy", did you mean "delay"?"#),
+    (
+        "bandwidth=1mbit",
+        r#"--both: unknown parameter "bandwidth", expected one of rate, framing, overhead, burst, peakrate, nic, delay, jitter, loss, loss.at, queue, limit, gso, hold"#,
+    ),
+    ("reorder=1%", r#"--both: parameter "reorder" is not available in this version"#),
+    ("rate", r#"--both: "rate" has no value, expected rate=RATE"#),
+    ("rate=", r#"--both: "rate=" has no value, expected rate=RATE"#),
+    ("rte=", r#"--both: unknown parameter "rte", did you mean "rate"?"#),
+    ("=5", r#"--both: "=5" has no name before "=""#),
+    ("20mbit", r#"--both: "20mbit" is no NAME=VALUE such as delay=30ms"#),
+    ("rate=1mbit rate=2mbit", r#"--both: parameter "rate" is given twice"#),
+    ("rate=20mbits", r#"--both: rate: unknown unit "mbits" in "20mbits", did you mean "mbit"?"#),
+    ("rate=-1mbit", r#"--both: rate: "-1mbit" is negative, expected a rate such as 20mbit"#),
+    ("rate=2tbit", r#"--both: rate: "2tbit" is more than 1tbit"#),
+    ("rate=fast", r#"--both: rate: "fast" is no rate, expected for example 20mbit"#),
+    ("delay=30", r#"--both: delay: "30" has no unit, expected for example 30ms"#),
+    (
+        "delay=2h",
+        r#"--both: delay: unknown unit "h" in "2h", expected one of s, sec, secs, ms, msec, msecs, us, usec, usecs, ns, nsec, nsecs"#,
+    ),
+    ("delay=3601s", "--both: delay: 3601s is more than 3600s"),
+    ("jitter=1ms", "--both: jitter: 1ms is more than the delay of 0ms"),
+    ("loss=101%", r#"--both: loss: "101%" is more than 100%"#),
+    ("loss=many", r#"--both: loss: "many" is no share, expected for example 1%"#),
+    ("loss.at=befor", r#"--both: loss.at: unknown word "befor", did you mean "before"?"#),
+    ("loss.at=never", r#"--both: loss.at: unknown word "never", expected one of before, after"#),
+    ("queue=fq", r#"--both: queue: "fq" is not available in this version"#),
+    ("queue=lifo", r#"--both: queue: unknown word "lifo", did you mean "fifo"?"#),
+    (
+        "limit=1000",
+        r#"--both: limit: "1000" has no unit, expected for example 1000p, 200kb or 100ms"#,
+    ),
+    (
+        "limit=100ms",
+        "--both: limit: 100ms is what the rate carries in that time, but the rate is unlimited",
+    ),
+    (
+        "rate=0 limit=100ms",
+        "--both: limit: 100ms is what the rate carries in that time, but the rate is 0bit",
+    ),
+    ("rate=1mbit limit=0p", "--both: limit: 0p holds no packet"),
+    ("burst=15kb", "--both: burst: needs a rate"),
+    ("rate=1mbit burst=0", "--both: burst: 0b is no burst, expected 1b or more, or none"),
+    ("rate=1mbit burst=4gb", r#"--both: burst: "4gb" is more than 4294967295b"#),
+    ("peakrate=1mbit", "--both: peakrate: needs a rate and a burst"),
+    ("rate=1mbit peakrate=2mbit", "--both: peakrate: needs a burst"),
+    (
+        "rate=2mbit burst=15kb peakrate=2mbit",
+        "--both: peakrate: 2mbit is not above the rate of 2mbit",
+    ),
+    ("nic=0", "--both: nic: 0bit lets nothing in, expected 1bit to 1tbit or unlimited"),
+    ("overhead=1.5", r#"--both: overhead: "1.5" is no whole number of bytes such as -4"#),
+    ("overhead=-70000", "--both: overhead: -70000 is out of range, expected -65535 to 65535"),
+    ("framing=64kb", "--both: framing: 65536 is out of range, expected 0 to 65535"),
+    ("gso=yes", r#"--both: gso: unknown word "yes", expected one of split, keep, auto"#),
+    (
+        "gso=keep loss=1%",
+        "--both: gso: keep would lose whole bursts where loss means packets, expected split or auto",
+    ),
+    ("hold=0", "--both: hold: 0b holds no packet"),
+];
+
+proptest! {
+    #[test]
+    fn entries_read_back_as_the_same_configuration(config in configs()) {
+        let mut read = LinkConfig::default();
+        for (name, value) in config.entries() {
+            read.set(name, &value).unwrap();
+        }
+        prop_assert_eq!(&read, &config);
+        let entries = config.entries();
+        let whole = LinkConfig::from_entries(entries.iter().map(|(n, v)| (*n, v.as_str())));
+        prop_assert_eq!(whole, config.validate().map(|()| config.clone()));
+        let _ = (config.resolved_limit(), config.resolved_gso());
+    }
+
+    #[test]
+    fn arbitrary_words_never_panic(text in "[a-z.= 0-9%]{0,40}|\\PC{0,30}") {
+        let _ = LinkConfig::parse(&text, "--up");
+    }
+}

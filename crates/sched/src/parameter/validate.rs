@@ -1,0 +1,90 @@
+//! Ranges and contradictions.
+
+use crate::config::{ConfigError, Gso, Limit, LinkConfig};
+use crate::time::Duration;
+use crate::units::{Probability, Rate};
+
+impl LinkConfig {
+    /// The longest `delay`: an hour. The memory for held packets ends long before.
+    pub const MAX_DELAY: Duration = Duration::from_secs(3_600);
+
+    /// Bounds of `framing` and of `overhead` to both sides, in bytes: the greatest IPv4 packet.
+    pub const MAX_OVERHEAD: u32 = 65_535;
+
+    /// Refuses values out of range and parameters that contradict each other. The error's place is
+    /// the parameter to change.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.check_overhead()?;
+        self.check_rates()?;
+        self.check_delay()?;
+        self.check_limit()?;
+        self.check_gso()?;
+        ensure(self.hold_limit > 0, "hold", || "0b holds no packet".into())
+    }
+
+    /// What makes no sense when it is written so, though a link in operation may come to it: a
+    /// live change may lift the rate and leave the burst for later.
+    pub(super) fn validate_as_written(&self) -> Result<(), ConfigError> {
+        self.validate()?;
+        let needless = self.burst.is_some() && self.rate == Rate::UNLIMITED;
+        ensure(!needless, "burst", || "needs a rate".into())
+    }
+
+    fn check_overhead(&self) -> Result<(), ConfigError> {
+        let max = Self::MAX_OVERHEAD;
+        ensure(self.framing <= max, "framing", || {
+            format!("{} is out of range, expected 0 to {max}", self.framing)
+        })?;
+        ensure(self.overhead.unsigned_abs() <= max, "overhead", || {
+            format!("{} is out of range, expected -{max} to {max}", self.overhead)
+        })
+    }
+
+    fn check_rates(&self) -> Result<(), ConfigError> {
+        ensure(self.nic != Some(Rate::PAUSE), "nic", || {
+            "0bit lets nothing in, expected 1bit to 1tbit or unlimited".into()
+        })?;
+        ensure(self.burst != Some(0), "burst", || {
+            "0b is no burst, expected 1b or more, or none".into()
+        })?;
+        let Some(peak) = self.peakrate else { return Ok(()) };
+        ensure(self.rate != Rate::UNLIMITED, "peakrate", || "needs a rate and a burst".into())?;
+        ensure(self.burst.is_some(), "peakrate", || "needs a burst".into())?;
+        ensure(peak > self.rate, "peakrate", || {
+            format!("{peak} is not above the rate of {}", self.rate)
+        })
+    }
+
+    fn check_delay(&self) -> Result<(), ConfigError> {
+        let max = Self::MAX_DELAY;
+        ensure(self.delay <= max, "delay", || format!("{} is more than {max}", self.delay))?;
+        ensure(self.jitter <= self.delay, "jitter", || {
+            format!("{} is more than the delay of {}", self.jitter, self.delay)
+        })
+    }
+
+    fn check_limit(&self) -> Result<(), ConfigError> {
+        let Some(limit) = self.limit else { return Ok(()) };
+        let nothing = [Limit::Packets(0), Limit::Bytes(0), Limit::Time(Duration::ZERO)];
+        ensure(!nothing.contains(&limit), "limit", || format!("{limit} holds no packet"))?;
+        let derived = matches!(limit, Limit::Time(_));
+        ensure(!derived || self.rate.finite_bps().is_some(), "limit", || {
+            format!("{limit} is what the rate carries in that time, but the rate is {}", self.rate)
+        })
+    }
+
+    fn check_gso(&self) -> Result<(), ConfigError> {
+        let lossy = self.loss != Probability::ZERO;
+        ensure(self.gso != Gso::Keep || !lossy, "gso", || {
+            "keep would lose whole bursts where loss means packets, expected split or auto".into()
+        })
+    }
+}
+
+fn ensure(
+    holds: bool,
+    name: &'static str,
+    problem: impl FnOnce() -> String,
+) -> Result<(), ConfigError> {
+    if holds { Ok(()) } else { Err(ConfigError::new(name, problem())) }
+}
