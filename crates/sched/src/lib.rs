@@ -4,6 +4,7 @@
 //! * [`units`]: rates, sizes, probabilities, with `tc`'s syntax
 //! * [`words`]: the known word that a wrong one was meant to be
 //! * [`packet`]: the descriptor
+//! * [`classify`]: what the first bytes of a packet say
 //! * [`config`]: parameters of a link, changes of them
 //! * [`parameter`]: their names, how they are read, checked and printed
 //! * [`link`]: one direction of a link, in event time
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod bucket;
+pub mod classify;
 pub mod config;
 mod delay_line;
 pub mod fifo;
@@ -23,6 +25,7 @@ pub mod time;
 pub mod units;
 pub mod words;
 
+pub use classify::{Classified, FlowKey};
 pub use config::{Change, ConfigError, LinkConfig};
 pub use link::Link;
 pub use output::{Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
