@@ -1,3 +1,6 @@
 //! The real world: clocks, the driver loop, NFQUEUE, nf_tables, namespaces, sockets, kernel probes.
 //!
 //! The only `unsafe` of the workspace is in `sys`, each block with its reason.
+
+pub mod netfilter;
+mod sys;

@@ -1,0 +1,472 @@
+//! NFQUEUE: packets that the kernel holds until we say what becomes of them.
+//!
+//! A packet's bytes stay in the kernel; its head comes to us in a netlink message, and the verdict
+//! sends the packet on inside our own system call. Messages: linux/netfilter/nfnetlink_queue.h.
+
+mod batch;
+mod statistics;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{RecvFlags, SendFlags};
+
+pub use self::batch::{Batch, HeldPacket, PacketInfo, Received};
+pub use self::statistics::{QueueStatistics, queue_statistics};
+use super::attribute::{self, Head, Messages, Writer, native_u32};
+use super::exchange::SocketError;
+use crate::sys::netlink::{self, SLOTS};
+
+/// What a queue shall be.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueConfig {
+    /// The number by which the rule hands packets to it; unique in the network namespace.
+    pub number: u16,
+    /// Bytes copied of each packet, from the IP header on: 128 holds all headers. 0 copies none,
+    /// and then a packet's length is not told either; at most 65,531.
+    pub copy_range: u32,
+    /// Packets that the kernel holds at most; one more is dropped, or passes with `fail_open`.
+    pub max_len: u32,
+    /// Wanted size of the socket's receive buffer in bytes, in the kernel's accounting (a message
+    /// about a small packet counts as 768 or more). More than `net.core.rmem_max` needs
+    /// `CAP_NET_ADMIN` in the first user namespace; see [`Queue::receive_buffer`] for what was got.
+    pub receive_buffer: usize,
+    /// Bursts come as one packet with unfinished checksums; else the kernel cuts them first.
+    pub gso: bool,
+    /// A packet that the queue or the receive buffer has no room for passes instead of being
+    /// dropped.
+    pub fail_open: bool,
+}
+
+/// The socket of one queue.
+///
+/// Call [`receive`](Self::receive) until it returns less than [`BATCH`](Self::BATCH), and
+/// give each packet exactly one verdict by [`send`](Self::send). Packets still held when the
+/// queue is dropped are dropped by the kernel.
+#[derive(Debug)]
+pub struct Queue {
+    socket: OwnedFd,
+    config: QueueConfig,
+    receive_buffer: usize,
+    /// What arrived between the binding and its acknowledgement.
+    early: VecDeque<Vec<u8>>,
+    outgoing: Vec<u8>,
+}
+
+/// What becomes of a held packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The packet.
+    pub id: u32,
+    /// Let it pass, else drop it.
+    pub accept: bool,
+    /// Mark to set; `Some(0)` clears an arrival stamp.
+    pub mark: Option<u32>,
+}
+
+/// Packets that were lost on their way to us.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Messages for which the receive buffer had no room, since the queue was opened. With
+    /// `fail_open` those packets passed by the link, else they are gone.
+    pub receive_buffer: u64,
+}
+
+/// Why a queue could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// A socket option.
+    #[error("cannot set {option} on the queue's socket: {error}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// The kernel's answer.
+        #[source]
+        error: io::Error,
+    },
+    /// The request could not be sent, or the answer not be read.
+    #[error("cannot talk to the kernel about queue {number}: {error}")]
+    Exchange {
+        /// The queue.
+        number: u16,
+        /// What failed.
+        #[source]
+        error: io::Error,
+    },
+    /// Another socket has it.
+    #[error(
+        "queue {number} is taken by another program in this network namespace: choose another \
+             number, or stop that program (see /proc/net/netfilter/nfnetlink_queue)"
+    )]
+    Taken {
+        /// The queue.
+        number: u16,
+    },
+    /// No `CAP_NET_ADMIN`.
+    #[error(
+        "not permitted to bind queue {number}: run as root, or in a user namespace that owns \
+             this network namespace (CAP_NET_ADMIN)"
+    )]
+    NotPermitted {
+        /// The queue.
+        number: u16,
+    },
+    /// The kernel has no NFQUEUE.
+    #[error(
+        "this kernel has no NFQUEUE: load it with `modprobe nfnetlink_queue` \
+             (CONFIG_NETFILTER_NETLINK_QUEUE)"
+    )]
+    Missing,
+    /// Any other answer.
+    #[error("the kernel refused to bind queue {number}: {error}")]
+    Refused {
+        /// The queue.
+        number: u16,
+        /// The kernel's answer.
+        #[source]
+        error: io::Error,
+    },
+    /// The answer did not come, which a full receive buffer can do.
+    #[error(
+        "the kernel did not answer about queue {number}: its receive buffer of {receive_buffer} \
+             bytes filled up at once; ask for a larger one"
+    )]
+    NoAnswer {
+        /// The queue.
+        number: u16,
+        /// The buffer's size in bytes.
+        receive_buffer: usize,
+    },
+}
+
+impl Queue {
+    /// Datagrams that one [`receive`](Self::receive) reads at most.
+    pub const BATCH: usize = SLOTS;
+
+    /// Opens and binds the queue in the calling thread's network namespace.
+    pub fn open(config: &QueueConfig) -> Result<Self, OpenError> {
+        let config = QueueConfig { copy_range: config.copy_range.min(MAX_COPY), ..*config };
+        let socket = netlink::netfilter_socket().map_err(|error| SocketError { error })?;
+        let receive_buffer = prepare(&socket, config.receive_buffer)
+            .map_err(|(option, error)| OpenError::Option { option, error })?;
+        let mut queue = Self {
+            socket,
+            config,
+            receive_buffer,
+            early: VecDeque::new(),
+            outgoing: Vec::with_capacity(MESSAGES_PER_SEND * VERDICT_SIZE),
+        };
+        queue.bind()?;
+        Ok(queue)
+    }
+
+    /// Buffers that fit this queue's copy range.
+    pub fn batch(&self) -> Batch {
+        // Attributes beside the payload take under 250 bytes; twice that is free of risk.
+        let slot = self.config.copy_range as usize + 512;
+        Batch::new(slot.next_multiple_of(64))
+    }
+
+    /// Size of the receive buffer got, in the kernel's accounting (twice what `SO_RCVBUF` was
+    /// given, as socket(7) has it).
+    pub fn receive_buffer(&self) -> usize {
+        self.receive_buffer
+    }
+
+    /// Reads what is there, without waiting. Returns how many datagrams came: [`Self::BATCH`]
+    /// means that there may be more, 0 that there was nothing.
+    pub fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        if !self.early.is_empty() {
+            return Ok(self.receive_early(batch));
+        }
+        let (buffer, slot_size, filled) = batch.slots();
+        let received = loop {
+            match netlink::receive_batch(self.socket.as_fd(), buffer, slot_size, filled) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break 0,
+                other => break other?,
+            }
+        };
+        batch.parse(received);
+        Ok(received)
+    }
+
+    /// Gives verdicts. Returns how many the kernel took, from the first on: fewer than given means
+    /// that it is short of memory or the socket busy, and that the rest is to be given again.
+    ///
+    /// The kernel acts on them before this returns. A verdict that it takes but cannot carry out
+    /// is answered by [`Received::Refused`].
+    pub fn send(&mut self, verdicts: &[Verdict]) -> io::Result<usize> {
+        let mut taken = 0;
+        for chunk in verdicts.chunks(MESSAGES_PER_SEND) {
+            self.outgoing.clear();
+            for verdict in chunk {
+                write_verdict(&mut self.outgoing, self.config.number, verdict);
+            }
+            match send_all(&self.socket, &self.outgoing) {
+                Ok(()) => taken += chunk.len(),
+                Err(error) if is_temporary(&error) || taken > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Changes, from the next packet on, whether bursts come as one packet. A refusal is answered
+    /// by [`Received::ConfigurationRefused`].
+    pub fn set_gso(&mut self, gso: bool) -> io::Result<()> {
+        let mut request = Writer::default();
+        request.message(self.head(attribute::REQUEST));
+        write_flags(&mut request, QueueConfig { gso, ..self.config });
+        send_all(&self.socket, request.bytes())?;
+        self.config.gso = gso;
+        Ok(())
+    }
+
+    /// Losses so far.
+    pub fn losses(&self) -> io::Result<Losses> {
+        Ok(Losses { receive_buffer: u64::from(netlink::drops(&self.socket)?) })
+    }
+
+    fn receive_early(&mut self, batch: &mut Batch) -> usize {
+        let count = self.early.len().min(SLOTS);
+        for (slot, datagram) in self.early.drain(..count).enumerate() {
+            batch.place(slot, &datagram);
+        }
+        batch.parse(count);
+        count
+    }
+
+    /// Everything in one message with one answer, so that no packet is queued to a socket whose
+    /// limits are not yet set.
+    fn bind(&mut self) -> Result<(), OpenError> {
+        let mut request = Writer::default();
+        request.message(self.head(attribute::REQUEST | attribute::ACK));
+        write_binding(&mut request, self.config);
+        let number = self.config.number;
+        let answer = send_all(&self.socket, request.bytes())
+            .and_then(|()| self.binding_answer())
+            .map_err(|error| OpenError::Exchange { number, error })?;
+        match answer {
+            Some(0) => Ok(()),
+            Some(error) => Err(binding_error(number, error, queue_is_taken(number))),
+            None => Err(OpenError::NoAnswer { number, receive_buffer: self.receive_buffer }),
+        }
+    }
+
+    /// The error number of the answer to the binding. The kernel answers before `send` returns,
+    /// but packets may stand before the answer: they are kept.
+    fn binding_answer(&mut self) -> io::Result<Option<i32>> {
+        let mut datagram = vec![0; self.config.copy_range as usize + 512];
+        loop {
+            let length = match rustix::net::recv(&self.socket, &mut datagram, RecvFlags::empty()) {
+                Ok((length, _)) => length,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(rustix::io::Errno::AGAIN) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            let received = &datagram[..length];
+            match Messages::new(received).next() {
+                Some(Ok(message)) if message.kind == attribute::NLMSG_ERROR => {
+                    let error = native_u32(message.body, 0).unwrap_or_default();
+                    return Ok(Some(error.cast_signed().wrapping_neg()));
+                }
+                _ => self.early.push_back(received.to_vec()),
+            }
+        }
+    }
+
+    fn head(&self, flags: u16) -> Head {
+        Head { kind: CONFIG, flags, sequence: 0, family: 0, resource: self.config.number }
+    }
+}
+
+impl AsFd for Queue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Options and receive buffer; the size got.
+fn prepare(socket: &OwnedFd, wanted: usize) -> Result<usize, (&'static str, io::Error)> {
+    // Without it a lost message makes every later read fail with ENOBUFS; losses are counted by
+    // SO_MEMINFO all the same.
+    netlink::enable(socket.as_fd(), libc::NETLINK_NO_ENOBUFS)
+        .map_err(|error| ("NETLINK_NO_ENOBUFS", error))?;
+    // An error then answers with the header of the message only, not with all of it.
+    netlink::enable(socket.as_fd(), libc::NETLINK_CAP_ACK)
+        .map_err(|error| ("NETLINK_CAP_ACK", error))?;
+    // The kernel doubles what it is given.
+    let given = wanted.div_ceil(2);
+    rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, given)
+        .or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(socket, given))
+        .map_err(|error| ("SO_RCVBUF", error.into()))?;
+    rustix::net::sockopt::socket_recv_buffer_size(socket)
+        .map_err(|error| ("SO_RCVBUF", error.into()))
+}
+
+fn write_binding(request: &mut Writer, config: QueueConfig) {
+    request.attribute(NFQA_CFG_CMD, &[NFQNL_CFG_CMD_BIND, 0, 0, 0]);
+    let mode = if config.copy_range == 0 { NFQNL_COPY_META } else { NFQNL_COPY_PACKET };
+    let [a, b, c, d] = config.copy_range.to_be_bytes();
+    request.attribute(NFQA_CFG_PARAMS, &[a, b, c, d, mode]);
+    request.number(NFQA_CFG_QUEUE_MAXLEN, config.max_len);
+    write_flags(request, config);
+}
+
+fn write_flags(request: &mut Writer, config: QueueConfig) {
+    let gso = if config.gso { NFQA_CFG_F_GSO } else { 0 };
+    let fail_open = if config.fail_open { NFQA_CFG_F_FAIL_OPEN } else { 0 };
+    request.number(NFQA_CFG_FLAGS, gso | fail_open);
+    request.number(NFQA_CFG_MASK, NFQA_CFG_F_GSO | NFQA_CFG_F_FAIL_OPEN);
+}
+
+/// Written by hand: 100,000 of these a second. The sequence number is the packet's id, so that an
+/// error names its packet.
+fn write_verdict(bytes: &mut Vec<u8>, queue: u16, verdict: &Verdict) {
+    let length: u32 = if verdict.mark.is_some() { 40 } else { 32 };
+    bytes.extend_from_slice(&length.to_ne_bytes());
+    bytes.extend_from_slice(&VERDICT.to_ne_bytes());
+    bytes.extend_from_slice(&attribute::REQUEST.to_ne_bytes());
+    bytes.extend_from_slice(&verdict.id.to_ne_bytes());
+    bytes.extend_from_slice(&[0; 6]);
+    bytes.extend_from_slice(&queue.to_be_bytes());
+    bytes.extend_from_slice(&12_u16.to_ne_bytes());
+    bytes.extend_from_slice(&NFQA_VERDICT_HDR.to_ne_bytes());
+    let decision = if verdict.accept { NF_ACCEPT } else { NF_DROP };
+    bytes.extend_from_slice(&decision.to_be_bytes());
+    bytes.extend_from_slice(&verdict.id.to_be_bytes());
+    if let Some(mark) = verdict.mark {
+        bytes.extend_from_slice(&8_u16.to_ne_bytes());
+        bytes.extend_from_slice(&NFQA_MARK.to_ne_bytes());
+        bytes.extend_from_slice(&mark.to_be_bytes());
+    }
+}
+
+/// Netlink takes a datagram whole or not at all.
+fn send_all(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+    loop {
+        match rustix::net::send(socket, bytes, SendFlags::empty()) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return other.map(|_| ()).map_err(io::Error::from),
+        }
+    }
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// `taken`: the kernel's table lists the queue. It answers EPERM both to a stranger's queue and to
+/// a missing capability.
+fn binding_error(number: u16, error: i32, taken: bool) -> OpenError {
+    match error {
+        libc::EBUSY => OpenError::Taken { number },
+        libc::EPERM if taken => OpenError::Taken { number },
+        libc::EPERM => OpenError::NotPermitted { number },
+        // nfnetlink's answer to a subsystem that it neither has nor can load.
+        libc::EINVAL => OpenError::Missing,
+        other => OpenError::Refused { number, error: io::Error::from_raw_os_error(other) },
+    }
+}
+
+fn queue_is_taken(number: u16) -> bool {
+    queue_statistics(number).is_ok_and(|row| row.is_some())
+}
+
+/// The kernel's own bound: an attribute with its header must fit 16 bits.
+const MAX_COPY: u32 = 65_531;
+/// Verdicts per system call: 10 kB, which the kernel copies into one buffer.
+const MESSAGES_PER_SEND: usize = 256;
+const VERDICT_SIZE: usize = 40;
+
+pub(super) const QUEUE_SUBSYSTEM: u16 = 3 << 8;
+const VERDICT: u16 = QUEUE_SUBSYSTEM | 1;
+pub(super) const CONFIG: u16 = QUEUE_SUBSYSTEM | 2;
+const NF_DROP: u32 = 0;
+const NF_ACCEPT: u32 = 1;
+const NFQA_VERDICT_HDR: u16 = 2;
+const NFQA_MARK: u16 = 3;
+pub(super) const NFQA_CFG_CMD: u16 = 1;
+const NFQA_CFG_PARAMS: u16 = 2;
+const NFQA_CFG_QUEUE_MAXLEN: u16 = 3;
+const NFQA_CFG_MASK: u16 = 4;
+const NFQA_CFG_FLAGS: u16 = 5;
+const NFQNL_CFG_CMD_BIND: u8 = 1;
+const NFQNL_COPY_META: u8 = 1;
+const NFQNL_COPY_PACKET: u8 = 2;
+const NFQA_CFG_F_FAIL_OPEN: u32 = 1;
+const NFQA_CFG_F_GSO: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIGURATION: QueueConfig = QueueConfig {
+        number: 0x0102,
+        copy_range: 128,
+        max_len: 1000,
+        receive_buffer: 1 << 20,
+        gso: true,
+        fail_open: false,
+    };
+
+    #[test]
+    fn a_verdict_is_what_the_general_writer_would_write() {
+        for (accept, mark) in [(true, None), (false, Some(0)), (true, Some(0xdead_beef))] {
+            let mut bytes = Vec::new();
+            write_verdict(&mut bytes, 0x0102, &Verdict { id: 0x0506_0708, accept, mark });
+            let mut expected = Writer::default();
+            expected.message(Head {
+                kind: VERDICT,
+                flags: attribute::REQUEST,
+                sequence: 0x0506_0708,
+                family: 0,
+                resource: 0x0102,
+            });
+            expected.attribute(NFQA_VERDICT_HDR, &[0, 0, 0, u8::from(accept), 5, 6, 7, 8]);
+            if let Some(mark) = mark {
+                expected.number(NFQA_MARK, mark);
+            }
+            assert_eq!(bytes, expected.bytes());
+            assert!(bytes.len() <= VERDICT_SIZE);
+        }
+    }
+
+    #[test]
+    fn the_binding_carries_limits_and_flags_in_one_message() {
+        let mut request = Writer::default();
+        request.message(Head { kind: CONFIG, flags: 5, sequence: 0, family: 0, resource: 1 });
+        write_binding(&mut request, CONFIGURATION);
+        let messages: Vec<_> = Messages::new(request.bytes()).map(Result::unwrap).collect();
+        let [message] = messages[..] else { panic!("not one message") };
+        let attributes = message.attributes().unwrap();
+        let value = |kind| attributes.clone().find(kind).unwrap().to_vec();
+        assert_eq!(value(NFQA_CFG_CMD), [1, 0, 0, 0]);
+        assert_eq!(value(NFQA_CFG_PARAMS), [0, 0, 0, 128, 2]);
+        assert_eq!(value(NFQA_CFG_QUEUE_MAXLEN), 1000_u32.to_be_bytes());
+        assert_eq!(value(NFQA_CFG_FLAGS), [0, 0, 0, 4]);
+        assert_eq!(value(NFQA_CFG_MASK), [0, 0, 0, 5]);
+    }
+
+    #[test]
+    fn each_refusal_is_told_apart() {
+        let words = |error, taken| binding_error(7, error, taken).to_string();
+        assert!(words(libc::EBUSY, false).contains("taken by another program"));
+        assert!(words(libc::EPERM, true).contains("taken by another program"));
+        assert!(words(libc::EPERM, false).contains("CAP_NET_ADMIN"));
+        assert!(words(libc::EINVAL, false).contains("modprobe nfnetlink_queue"));
+        assert!(words(libc::ENOMEM, false).contains("refused to bind queue 7"));
+    }
+
+    #[test]
+    fn only_a_shortage_is_worth_another_try() {
+        let temporary = |error| is_temporary(&io::Error::from_raw_os_error(error));
+        assert!(temporary(libc::EAGAIN) && temporary(libc::ENOBUFS) && temporary(libc::ENOMEM));
+        assert!(!temporary(libc::EPERM) && !temporary(libc::ECONNREFUSED));
+    }
+}

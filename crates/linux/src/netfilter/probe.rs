@@ -1,0 +1,203 @@
+//! What of netfilter the kernel has and permits, asked before anything is started.
+
+use std::io;
+
+use super::attribute::{self, Head, Writer};
+use super::exchange::{ControlSocket, Exchange, SocketError};
+use super::nfqueue;
+use super::nftables::{self, Family, Hook, HookConfig, HookError, HookRule, QueueAction};
+
+/// What the kernel offers; all that is not optional is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Support {
+    /// How packets get into a queue.
+    pub action: QueueAction,
+    /// Rules can stamp arrivals; else `NFQA_TIMESTAMP` or our own clock must serve.
+    pub arrival_stamps: bool,
+}
+
+/// What is missing, with the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum Missing {
+    /// No socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// No `CAP_NET_ADMIN`.
+    #[error(
+        "not permitted to use netfilter in this network namespace: run as root, or in a user \
+         namespace that owns it (CAP_NET_ADMIN)"
+    )]
+    NotPermitted,
+    /// No NFQUEUE.
+    #[error(
+        "this kernel has no NFQUEUE: load it with `modprobe nfnetlink_queue` \
+         (CONFIG_NETFILTER_NETLINK_QUEUE)"
+    )]
+    Queue,
+    /// Rules cannot be installed.
+    #[error(transparent)]
+    Hooks(#[from] HookError),
+    /// Any other answer.
+    #[error("cannot find out whether this kernel has NFQUEUE: {0}")]
+    Unknown(#[source] io::Error),
+}
+
+/// Asks the kernel, in the calling thread's network namespace. Changes nothing there, and no packet
+/// held by anybody is flushed.
+pub fn probe() -> Result<Support, Missing> {
+    probe_kernel(&mut ControlSocket::open()?)
+}
+
+/// The same over a given exchange, which in tests is a kernel that refuses.
+fn probe_kernel(kernel: &mut impl Exchange) -> Result<Support, Missing> {
+    probe_queue(kernel)?;
+    match nftables::choose_action(kernel, &trial_rules(true)) {
+        Ok(action) => Ok(Support { action, arrival_stamps: true }),
+        Err(HookError::NoArrivalStamp) => {
+            let action = nftables::choose_action(kernel, &trial_rules(false))?;
+            Ok(Support { action, arrival_stamps: false })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `PF_BIND` is obsolete: since Linux 3.8 every kernel that has NFQUEUE answers it with success
+/// and does nothing.
+fn probe_queue(kernel: &mut impl Exchange) -> Result<(), Missing> {
+    let mut request = Writer::default();
+    let flags = attribute::REQUEST | attribute::ACK;
+    request.message(Head { kind: nfqueue::CONFIG, flags, sequence: 0, family: 0, resource: 0 });
+    request.attribute(nfqueue::NFQA_CFG_CMD, &[NFQNL_CFG_CMD_PF_BIND, 0, 0, AF_INET]);
+    let answers = kernel.exchange(request.bytes()).map_err(Missing::Unknown)?;
+    match answers.first().map(|answer| answer.error) {
+        Some(0) => Ok(()),
+        Some(libc::EPERM) => Err(Missing::NotPermitted),
+        // nfnetlink's answer to a subsystem that it neither has nor can load.
+        Some(libc::EINVAL | libc::EOPNOTSUPP) => Err(Missing::Queue),
+        Some(error) => Err(Missing::Unknown(io::Error::from_raw_os_error(error))),
+        None => Err(Missing::Unknown(io::ErrorKind::UnexpectedEof.into())),
+    }
+}
+
+fn trial_rules(stamp_arrival: bool) -> HookConfig {
+    let rule = |family| HookRule {
+        family,
+        device: "lo".to_owned(),
+        queue: 0,
+        stamp_arrival,
+        bypass: true,
+    };
+    HookConfig {
+        // Only asked about, never made; the process number keeps two probes apart.
+        table: format!("punctual_probe_{}", std::process::id()),
+        hook: Hook::Forward,
+        priority: 0,
+        rules: vec![rule(Family::Ip4), rule(Family::Ip6)],
+    }
+}
+
+const NFQNL_CFG_CMD_PF_BIND: u8 = 3;
+const AF_INET: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netfilter::attribute::Messages;
+    use crate::netfilter::exchange::Answer;
+
+    /// Answers success to what asks for it, except where a message contains these bytes.
+    struct Kernel {
+        refused: Vec<(&'static [u8], i32)>,
+    }
+
+    impl Exchange for Kernel {
+        fn exchange(&mut self, request: &[u8]) -> io::Result<Vec<Answer>> {
+            Ok(Messages::new(request)
+                .map(Result::unwrap)
+                .filter_map(|message| {
+                    let refusal = self.refused.iter().find_map(|&(part, error)| {
+                        let at = message.body.windows(part.len()).position(|it| it == part)?;
+                        Some((error, at + 16))
+                    });
+                    let asked = message.flags & attribute::ACK != 0;
+                    let answer = |(error, offset)| Answer {
+                        sequence: message.sequence,
+                        error,
+                        offset: Some(offset),
+                    };
+                    refusal.or_else(|| asked.then_some((0, 0))).map(answer)
+                })
+                .collect())
+        }
+    }
+
+    fn outcome(refused: &[(&'static [u8], i32)]) -> Result<Support, String> {
+        let mut kernel = Kernel { refused: refused.to_vec() };
+        probe_kernel(&mut kernel).map_err(|missing| missing.to_string())
+    }
+
+    /// An attribute of a `meta` expression, key 30.
+    const TIME: &[u8] = &[0, 0, 0, 30];
+    const QUEUE: &[u8] = b"queue\0";
+    const TARGET: &[u8] = b"target\0";
+    /// The body of a batch's first message: no family, version 0, subsystem 10.
+    const BATCH: &[u8] = &[0, 0, 0, 10];
+
+    #[test]
+    fn a_kernel_with_everything_is_used_natively() {
+        let support = Support { action: QueueAction::Native, arrival_stamps: true };
+        assert_eq!(outcome(&[]), Ok(support));
+    }
+
+    #[test]
+    fn without_nft_queue_the_compat_target_serves() {
+        let support = Support { action: QueueAction::Compat, arrival_stamps: true };
+        assert_eq!(outcome(&[(QUEUE, libc::ENOENT)]), Ok(support));
+    }
+
+    #[test]
+    fn without_both_the_remedy_names_both() {
+        let words = outcome(&[(QUEUE, libc::ENOENT), (TARGET, libc::ENOENT)]).unwrap_err();
+        assert!(words.contains("nft_queue") && words.contains("xt_NFQUEUE"), "{words}");
+    }
+
+    #[test]
+    fn without_meta_time_there_are_no_stamps() {
+        for (queue, action) in [(0, QueueAction::Native), (libc::ENOENT, QueueAction::Compat)] {
+            let support = Support { action, arrival_stamps: false };
+            let refused = [(TIME, libc::EOPNOTSUPP), (QUEUE, queue)];
+            assert_eq!(outcome(&refused), Ok(support));
+        }
+    }
+
+    #[test]
+    fn without_nf_tables_or_the_right_to_it_the_remedy_is_named() {
+        let words = outcome(&[(BATCH, libc::EOPNOTSUPP)]).unwrap_err();
+        assert!(words.contains("modprobe nf_tables"), "{words}");
+        let words = outcome(&[(BATCH, libc::EPERM)]).unwrap_err();
+        assert!(words.contains("CAP_NET_ADMIN"), "{words}");
+    }
+
+    #[test]
+    fn each_answer_of_the_queue_subsystem_is_told_apart() {
+        let words = |error| outcome(&[(&[NFQNL_CFG_CMD_PF_BIND, 0, 0, AF_INET], error)]);
+        assert!(words(libc::EINVAL).unwrap_err().contains("modprobe nfnetlink_queue"));
+        assert!(words(libc::EPERM).unwrap_err().contains("CAP_NET_ADMIN"));
+        assert!(words(libc::ENOMEM).unwrap_err().contains("cannot find out"));
+    }
+
+    #[test]
+    fn a_kernel_that_says_nothing_is_not_taken_for_one_that_agrees() {
+        struct Silent;
+        impl Exchange for Silent {
+            fn exchange(&mut self, _: &[u8]) -> io::Result<Vec<Answer>> {
+                Ok(Vec::new())
+            }
+        }
+        assert!(probe_kernel(&mut Silent).is_err());
+        assert!(matches!(
+            nftables::choose_action(&mut Silent, &trial_rules(true)),
+            Err(HookError::NoAnswer { expected: 6, acknowledged: 0 })
+        ));
+    }
+}
