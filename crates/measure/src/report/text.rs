@@ -1,0 +1,158 @@
+//! The report in at most ten lines of at most 100 columns, for people.
+
+use super::{Delays, Direction, Host, Report, Run};
+use crate::distribution::Distribution;
+use crate::lateness::Lateness;
+use crate::units::{count, cut, duration, duration_or_dash, pair, percent, rate, share};
+
+/// The report as text: what ran, the verdict, packets, delays by stage and lateness of each
+/// direction, then as many reasons and notes as fit, and the host. Each line ends with a newline.
+pub fn text(report: &Report) -> String {
+    let mut lines = vec![run_line(&report.run), verdict_line(report)];
+    // Beside the packets of two directions: a heading, two lines of delay, two of lateness.
+    let figures = figure_lines(report);
+    let room = MAX_LINES - lines.len() - figures.len();
+    lines.extend(explanations(report).into_iter().take(room));
+    lines.extend(figures);
+    lines.iter().map(|line| cut(line.trim_end(), MAX_COLUMNS) + "\n").collect()
+}
+
+fn run_line(run: &Run) -> String {
+    let exit =
+        run.exit_status.map_or_else(|| "still running".into(), |code| format!("exit {code}"));
+    let cpu = run.cpu_ppm().map_or_else(String::new, |ppm| format!(", cpu {}", percent(ppm)));
+    let (name, time, precision) = (&run.name, duration(run.duration_ns), &run.precision);
+    format!("punctual {name}: {time}, {exit}, {precision}{cpu}: {}", run.command.join(" "))
+}
+
+fn verdict_line(report: &Report) -> String {
+    let verdict = &report.verdict;
+    let resolution = match verdict.resolution_ns {
+        Some(ns) => format!("good down to {} (p99.9 of lateness)", duration(ns)),
+        None => "nothing departed".into(),
+    };
+    let words: Vec<_> = verdict.reasons.iter().map(|reason| reason.word.word()).collect();
+    let judged = if verdict.ok { "ok" } else { "NOT OK" };
+    let because = if words.is_empty() { "" } else { ": " };
+    labelled("verdict", &format!("{judged}, {resolution}{because}{}", words.join(", ")))
+}
+
+/// In order of interest: reasons, notes, the host.
+fn explanations(report: &Report) -> Vec<String> {
+    let reasons = report.verdict.reasons.iter().map(|r| labelled("because", &r.text));
+    let notes = report.verdict.notes.iter().map(|n| labelled("note", &n.text));
+    reasons.chain(notes).chain([host_line(&report.host)]).collect()
+}
+
+fn host_line(host: &Host) -> String {
+    let mut facts: Vec<String> = Vec::new();
+    facts.extend(host.kernel.as_ref().map(|kernel| format!("Linux {kernel}")));
+    facts.extend(host.cpus.map(|cpus| format!("{cpus} cpus")));
+    facts.extend(host.clocksource.clone());
+    facts.extend(host.granted.policy.as_ref().map(|policy| format!("policy {policy}")));
+    facts.extend(host.granted.slice_ns.map(|ns| format!("slice {}", duration(ns))));
+    facts
+        .extend(host.granted.cpu_dma_latency_ns.map(|ns| format!("idle held at {}", duration(ns))));
+    facts.extend(host.lacks.first().map(|lack| format!("lacks {lack}")));
+    labelled("host", &facts.join(", "))
+}
+
+fn figure_lines(report: &Report) -> Vec<String> {
+    let directions = report.directions.named();
+    let busy = || directions.iter().filter(|(_, direction)| direction.packets.departed > 0);
+    let mut lines: Vec<_> = directions.iter().map(|(name, d)| packets_line(name, d)).collect();
+    if busy().next().is_some() {
+        lines.push(delay_heading());
+    }
+    lines.extend(busy().map(|(name, direction)| delay_line(name, &direction.delay)));
+    lines.extend(busy().map(|(name, direction)| lateness_line(name, &direction.lateness)));
+    lines
+}
+
+fn packets_line(name: &str, direction: &Direction) -> String {
+    let packets = &direction.packets;
+    let lost = direction.lost_before.receive_buffer + direction.lost_before.nfqueue_full;
+    if packets.arrived == 0 && lost == 0 {
+        return labelled(name, "no packets");
+    }
+    // What may be cut off comes last.
+    let mut facts = vec![direction.rate.frame_bps.map_or_else(|| "no rate".into(), rate)];
+    let counted = |n: u64, what: &str| (n > 0).then(|| format!("{} {what}", count(n)));
+    facts.extend(counted(lost, "lost before"));
+    facts.extend(counted(direction.flushed_by_kernel, "flushed"));
+    facts.push(format!("{} in", count(packets.arrived)));
+    facts.push(format!("{} out", count(packets.departed)));
+    facts.push(dropped(direction));
+    facts.extend(counted(packets.queued, "queued"));
+    facts.extend(counted(packets.marked, "marked"));
+    labelled(name, &facts.join(", "))
+}
+
+/// `23 dropped (limit 20, loss 3)`, the commonest reasons first.
+fn dropped(direction: &Direction) -> String {
+    let packets = &direction.packets;
+    let mut reasons: Vec<_> = packets.dropped.iter().filter(|(_, n)| **n > 0).collect();
+    reasons.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    let named = reasons.iter().map(|(reason, n)| format!("{reason} {}", count(**n)));
+    let named: Vec<_> = named.collect();
+    let total = count(packets.dropped_total());
+    if named.is_empty() {
+        return format!("{total} dropped");
+    }
+    format!("{total} dropped ({})", named.join(", "))
+}
+
+fn delay_heading() -> String {
+    let stages = stages(&Delays::default()).map(|(stage, _)| format!("{stage:>COLUMN$}"));
+    labelled("p50/p99", &stages.concat())
+}
+
+fn delay_line(name: &str, delays: &Delays) -> String {
+    let figures = stages(delays).map(|(_, d)| format!("{:>COLUMN$}", pair(d.p50_ns, d.p99_ns)));
+    labelled(&format!("delay {name}"), &figures.concat())
+}
+
+fn stages(delays: &Delays) -> [(&'static str, &Distribution); 6] {
+    [
+        ("total", &delays.total),
+        ("queue", &delays.queue),
+        ("serialisation", &delays.serialisation),
+        ("pacing", &delays.pacing),
+        ("propagation", &delays.propagation),
+        ("ingest", &delays.ingest),
+    ]
+}
+
+fn lateness_line(name: &str, lateness: &Lateness) -> String {
+    let d = &lateness.distribution;
+    let figures = [("p50", d.p50_ns), ("p99", d.p99_ns), ("p99.9", d.p999_ns), ("max", d.max_ns)];
+    let figures = figures.map(|(name, ns)| format!("{name} {:<7}", duration_or_dash(ns)));
+    let rest = format!("{} {}", figures.join(" "), exceedances(lateness).join(" "));
+    labelled(&format!("late {name}"), &rest)
+}
+
+/// Shares of departures at least so late; a limit that the next higher one implies is left out.
+fn exceedances(lateness: &Lateness) -> Vec<String> {
+    let over_4ms = lateness.ge_4ms;
+    let over_1ms = over_4ms + lateness.lt_4ms;
+    let over_50us = over_1ms + lateness.lt_1ms;
+    let limits = [(over_50us, over_1ms, "50us"), (over_1ms, over_4ms, "1ms"), (over_4ms, 0, "4ms")];
+    let early = (lateness.early > 0).then(|| format!("{} EARLY", count(lateness.early)));
+    let telling = limits.iter().filter(|(n, higher, _)| n > higher);
+    let shares =
+        telling.map(|(n, _, limit)| format!(">{limit} {}", share(*n, lateness.distribution.n)));
+    early.into_iter().chain(shares).collect()
+}
+
+fn labelled(label: &str, rest: &str) -> String {
+    format!("{label:<LABEL$}{rest}")
+}
+
+const MAX_LINES: usize = 10;
+const MAX_COLUMNS: usize = 100;
+
+/// Width of the labels: `delay down` and a space.
+const LABEL: usize = 11;
+
+/// Width of a stage: `0.045/50.0 ms` and a space; six of them and a label fill 95 columns.
+const COLUMN: usize = 14;

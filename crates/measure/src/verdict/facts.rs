@@ -1,0 +1,171 @@
+//! What a verdict rests on.
+
+use crate::histogram::Histogram;
+use crate::percentile::{PPM, Percentile};
+use crate::report::{Direction, Directions, Host, Run, Thread, Witness, share_ppm};
+
+/// Everything the verdict looks at, over both directions and all threads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Packets that reached the link or were lost before it.
+    pub arrivals: u64,
+    /// Departures whose lateness was recorded.
+    pub departures: u64,
+    /// 99.9th percentile of their lateness.
+    pub resolution_ns: Option<i64>,
+    /// Departures later than the tolerance.
+    pub late: u64,
+    /// The tolerance, the smaller of the two directions'.
+    pub tolerance_ns: i64,
+    /// Packets the emulator lost.
+    pub lost: OwnLoss,
+    /// Median time arrivals waited to be read, of the worse direction.
+    pub ingest_p50_ns: Option<i64>,
+    /// 99th percentile of the same.
+    pub ingest_p99_ns: Option<i64>,
+    /// Share of the run for which the busiest thread worked, polling not counted.
+    pub busy_ppm: Option<u64>,
+    /// Share of the run for which the thread that waited longest waited for a processor.
+    pub wait_ppm: Option<u64>,
+    /// Share of our processors' time that the hypervisor gave to others.
+    pub steal_ppm: Option<u64>,
+    /// Steps of the real-time clock.
+    pub clock_steps: u64,
+    /// Arrival stamps replaced because they lay in the future or implausibly far back.
+    pub stamps_replaced: u64,
+    /// Whether each direction's packets balance.
+    pub balanced: bool,
+    /// Log records that could not be written.
+    pub log_lost_records: u64,
+    /// Whether the peer ended before the command.
+    pub peer_ended_early: bool,
+    /// Whether the witness agrees, where there was one.
+    pub witness_ok: Option<bool>,
+}
+
+/// Packets lost by the emulator, not by the emulated link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnLoss {
+    /// The NFQUEUE socket's receive buffer was full.
+    pub receive_buffer: u64,
+    /// The NFQUEUE was full.
+    pub nfqueue_full: u64,
+    /// The delay line's memory was full.
+    pub hold_full: u64,
+    /// The memory for packets past due was full.
+    pub overdue_full: u64,
+    /// Released, then thrown away by the kernel.
+    pub flushed_by_kernel: u64,
+    /// Dropped at our own network devices.
+    pub devices: u64,
+}
+
+impl OwnLoss {
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        let Self { receive_buffer, nfqueue_full, hold_full, overdue_full, .. } = self;
+        let held = receive_buffer + nfqueue_full + hold_full + overdue_full;
+        held + self.flushed_by_kernel + self.devices
+    }
+
+    /// Of one direction. Drop reasons `hold_full` and `overdue_full` are the emulator's own; all
+    /// others are the link's.
+    fn of(direction: &Direction) -> Self {
+        let dropped = |reason| direction.packets.dropped.get(reason).copied().unwrap_or(0);
+        Self {
+            receive_buffer: direction.lost_before.receive_buffer,
+            nfqueue_full: direction.lost_before.nfqueue_full,
+            hold_full: dropped("hold_full"),
+            overdue_full: dropped("overdue_full"),
+            flushed_by_kernel: direction.flushed_by_kernel,
+            devices: direction.devices.iter().map(|d| d.rx_dropped + d.tx_dropped).sum(),
+        }
+    }
+
+    fn plus(self, other: &Self) -> Self {
+        Self {
+            receive_buffer: self.receive_buffer + other.receive_buffer,
+            nfqueue_full: self.nfqueue_full + other.nfqueue_full,
+            hold_full: self.hold_full + other.hold_full,
+            overdue_full: self.overdue_full + other.overdue_full,
+            flushed_by_kernel: self.flushed_by_kernel + other.flushed_by_kernel,
+            devices: self.devices + other.devices,
+        }
+    }
+}
+
+impl Facts {
+    /// Gathers the facts from the parts of a report. `lateness` holds both directions merged,
+    /// `host.cpus` must be the processors that `run.steal_ns` was summed over.
+    pub fn new(
+        host: &Host,
+        run: &Run,
+        directions: &Directions,
+        lateness: &Histogram,
+        witness: Option<&Witness>,
+    ) -> Self {
+        let both = [&directions.up, &directions.down];
+        let sum = |of: fn(&Direction) -> u64| both.into_iter().map(of).sum::<u64>();
+        let worst = |of: fn(&Direction) -> Option<i64>| both.into_iter().filter_map(of).max();
+        let thread = |of: fn(&Thread, i64) -> Option<u64>| {
+            run.threads.iter().filter_map(|thread| of(thread, run.duration_ns)).max()
+        };
+        let steal = || {
+            let processors_ns = run.duration_ns.saturating_mul(i64::from(host.cpus?));
+            share_ppm(run.steal_ns?, processors_ns)
+        };
+        Self {
+            arrivals: sum(|d| {
+                d.packets.arrived + d.lost_before.receive_buffer + d.lost_before.nfqueue_full
+            }),
+            departures: lateness.n(),
+            resolution_ns: lateness.percentile_ns(Percentile::P999.ppm()),
+            late: sum(|d| d.lateness.late),
+            tolerance_ns: both.map(|d| d.lateness.tolerance_ns).into_iter().min().unwrap_or(0),
+            lost: OwnLoss::of(&directions.up).plus(&OwnLoss::of(&directions.down)),
+            ingest_p50_ns: worst(|d| d.delay.ingest.p50_ns),
+            ingest_p99_ns: worst(|d| d.delay.ingest.p99_ns),
+            busy_ppm: thread(Thread::busy_ppm),
+            wait_ppm: thread(Thread::wait_ppm),
+            steal_ppm: steal(),
+            // One real-time clock: each direction's driver sees the same steps.
+            clock_steps: both.map(|d| d.stamps.clock_steps).into_iter().max().unwrap_or(0),
+            stamps_replaced: sum(|d| d.stamps.future + d.stamps.stale),
+            balanced: both.into_iter().all(|d| d.packets.balanced()),
+            log_lost_records: run.log.as_ref().map_or(0, |log| log.lost_records),
+            peer_ended_early: run.peer.as_ref().is_some_and(|peer| peer.ended_early),
+            witness_ok: witness.map(|witness| witness.ok),
+        }
+    }
+
+    /// More than 1 % of departures were late.
+    pub(super) fn is_late(&self) -> bool {
+        u128::from(self.late) * 100 > u128::from(self.departures)
+    }
+
+    /// More than 0.1 % were: the resolution itself is beyond the tolerance.
+    pub(super) fn tail_is_late(&self) -> bool {
+        u128::from(self.late) * 1_000 > u128::from(self.departures)
+    }
+
+    /// Whether the driver had more to do than it could: it never rested although it had its share
+    /// of a processor; or half of all packets waited long for it although nothing kept it waiting.
+    pub(super) fn is_overloaded(&self) -> bool {
+        let (busy, wait) = (self.busy_ppm.unwrap_or(0), self.wait_ppm.unwrap_or(0));
+        let never_rested = busy + wait > RESTLESS_PPM && busy > WORKING_PPM;
+        let backlog = self.ingest_p50_ns.is_some_and(|p50| p50 > BACKLOG_NS.max(self.tolerance_ns));
+        never_rested || backlog && wait <= super::WAIT_PPM
+    }
+}
+
+/// A thread that works or waits to work for 90 % of the time has no reserve for a burst.
+const RESTLESS_PPM: u64 = PPM / 10 * 9;
+
+/// A thread that only waits behind others is starved, not overloaded; one that got a third of a
+/// processor, about its fair share beside a sender and a receiver on two, and still never rested
+/// had too much to do.
+const WORKING_PPM: u64 = PPM * 3 / 10;
+
+/// Slow wake-ups from idle take up to 0.2 ms; half of all packets waiting longer than 1 ms is a
+/// backlog.
+const BACKLOG_NS: i64 = 1_000_000;

@@ -1,0 +1,226 @@
+//! Whether a run can be believed, down to which time scale, and what spoiled it.
+//!
+//! Pure: the same [`Facts`] always give the same [`Verdict`].
+
+mod facts;
+mod words;
+
+pub use facts::{Facts, OwnLoss};
+pub use words::{Note, Reason};
+
+use crate::units;
+use serde::{Deserialize, Serialize};
+
+/// The verdict on a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// False when the emulator itself spoiled the run; exactly when there are reasons.
+    pub ok: bool,
+    /// Statements about the run are good down to here: the 99.9th percentile of lateness over
+    /// both directions, the maximum with fewer than 1,000 departures, null without any.
+    pub resolution_ns: Option<i64>,
+    /// What spoiled the run, causes before effects.
+    pub reasons: Vec<Finding<Reason>>,
+    /// What a reader should know although it spoiled nothing.
+    pub notes: Vec<Finding<Note>>,
+}
+
+/// A word for programs and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding<W> {
+    /// Stable.
+    pub word: W,
+    /// With the figures and the remedy; wording may change.
+    pub text: String,
+}
+
+/// The tolerance of a departure's lateness in ns: a tenth of the smaller of one-way delay and AQM
+/// threshold, at least 100 us, at most 2 ms; `late_ns` (`--late`) overrides all of it.
+///
+/// A link without delay passes `Some(0)`; a discipline without a threshold passes `None`.
+pub fn tolerance_ns(
+    one_way_delay_ns: Option<i64>,
+    aqm_threshold_ns: Option<i64>,
+    late_ns: Option<i64>,
+) -> i64 {
+    let scale = [one_way_delay_ns, aqm_threshold_ns].into_iter().flatten().min();
+    let tenth = scale.map_or(MIN_TOLERANCE_NS, |ns| ns / 10);
+    late_ns.unwrap_or_else(|| tenth.clamp(MIN_TOLERANCE_NS, MAX_TOLERANCE_NS))
+}
+
+/// Judges a run.
+pub fn judge(facts: &Facts) -> Verdict {
+    let mut reasons = causes(facts);
+    reasons.extend(losses(&facts.lost));
+    reasons.extend(late(facts));
+    reasons.extend(contradictions(facts));
+    Verdict {
+        ok: reasons.is_empty(),
+        resolution_ns: facts.resolution_ns,
+        reasons,
+        notes: notes(facts),
+    }
+}
+
+/// Why departures were late or packets lost; empty when none were.
+fn causes(facts: &Facts) -> Vec<Finding<Reason>> {
+    let spoiled = facts.is_late() || facts.lost.total() > 0;
+    let starved = facts.wait_ppm.filter(|&wait| wait > WAIT_PPM);
+    let starved = starved.filter(|_| spoiled || facts.tail_is_late());
+    let steal = facts.steal_ppm.filter(|&steal| steal > STEAL_PPM && facts.is_late());
+    [
+        (spoiled && facts.is_overloaded()).then(|| overloaded(facts)),
+        starved.map(|wait| {
+            let wait = units::percent(wait);
+            Reason::Starved.because(format!(
+                "the driver waited {wait} of the run for a processor: stop other work, allow SCHED_FIFO"
+            ))
+        }),
+        steal.map(|steal| {
+            let steal = units::percent(steal);
+            Reason::Steal.because(format!(
+                "the hypervisor took {steal} of the processors' time: repeat on a quieter machine"
+            ))
+        }),
+        clock_step(facts),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn overloaded(facts: &Facts) -> Finding<Reason> {
+    let busy = units::percent(facts.busy_ppm.unwrap_or(0));
+    let p50 = units::duration_or_dash(facts.ingest_p50_ns);
+    let p99 = units::duration_or_dash(facts.ingest_p99_ns);
+    Reason::Overloaded.because(format!(
+        "driver busy {busy}, packets waited {p50} (p99 {p99}): lower the load or gso=keep"
+    ))
+}
+
+fn clock_step(facts: &Facts) -> Option<Finding<Reason>> {
+    (facts.clock_steps > 0 && facts.stamps_replaced > 0).then(|| {
+        let (steps, stamps) = (facts.clock_steps, units::count(facts.stamps_replaced));
+        Reason::ClockStep.because(format!(
+            "clock stepped {steps} times, {stamps} stamps replaced: let time sync slew, not step"
+        ))
+    })
+}
+
+/// One reason for each place where the emulator lost packets.
+fn losses(lost: &OwnLoss) -> Vec<Finding<Reason>> {
+    let places = [
+        (
+            Reason::ReceiveBuffer,
+            lost.receive_buffer,
+            "lost in the receive buffer: raise net.core.rmem_max or be root",
+        ),
+        (Reason::NfqueueFull, lost.nfqueue_full, "lost in the full NFQUEUE: lower the load"),
+        (
+            Reason::HoldFull,
+            lost.hold_full,
+            "lost in the full delay line: lower rate or delay, or free memory",
+        ),
+        (
+            Reason::OverdueFull,
+            lost.overdue_full,
+            "past due lost, not released in time: lower the load",
+        ),
+        (
+            Reason::FlushedByKernel,
+            lost.flushed_by_kernel,
+            "released but flushed by the kernel: keep the devices up to the end",
+        ),
+        (
+            Reason::DeviceDrops,
+            lost.devices,
+            "dropped at our devices: raise net.core.netdev_max_backlog",
+        ),
+    ];
+    let hit = places.into_iter().filter(|&(_, n, _)| n > 0);
+    hit.map(|(reason, n, text)| reason.because(format!("{} packets {text}", units::count(n))))
+        .collect()
+}
+
+fn late(facts: &Facts) -> Option<Finding<Reason>> {
+    facts.is_late().then(|| {
+        let share = units::share(facts.late, facts.departures);
+        let tolerance = units::duration(facts.tolerance_ns);
+        Reason::Late.because(format!(
+            "{share} of departures over {tolerance} late, 1 % is allowed: try --precision strict or --late"
+        ))
+    })
+}
+
+/// Figures that contradict each other: faults of the emulator's own accounting.
+fn contradictions(facts: &Facts) -> Vec<Finding<Reason>> {
+    let unbalanced = (!facts.balanced).then(|| {
+        Reason::Unbalanced.because(
+            "in + duplicated is not out + dropped + queued: a bug of ours, please report it",
+        )
+    });
+    let witness = (facts.witness_ok == Some(false)).then(|| {
+        Reason::Witness
+            .because("the witness contradicts the report: a bug of ours, please report it")
+    });
+    unbalanced.into_iter().chain(witness).collect()
+}
+
+fn notes(facts: &Facts) -> Vec<Finding<Note>> {
+    let mut notes = Vec::new();
+    notes.extend(few_packets(facts));
+    if let Some(steal) = facts.steal_ppm.filter(|&s| s > STEAL_PPM && !facts.is_late()) {
+        let steal = units::percent(steal);
+        notes.push(
+            Note::Steal.because(format!("the hypervisor took {steal} of the processors' time")),
+        );
+    }
+    if facts.clock_steps > 0 && facts.stamps_replaced == 0 {
+        let steps = facts.clock_steps;
+        notes.push(
+            Note::ClockStep.because(format!("clock stepped {steps} times, no packet touched")),
+        );
+    }
+    if facts.clock_steps == 0 && facts.stamps_replaced > 0 {
+        let stamps = units::count(facts.stamps_replaced);
+        let text = format!("{stamps} arrival stamps were implausible and replaced by our reading");
+        notes.push(Note::StampsReplaced.because(text));
+    }
+    if facts.log_lost_records > 0 {
+        let records = units::count(facts.log_lost_records);
+        let text =
+            format!("{records} log records lost, verify stops at the first: log to a faster disk");
+        notes.push(Note::LogIncomplete.because(text));
+    }
+    if facts.peer_ended_early {
+        notes.push(Note::PeerEndedEarly.because("the peer ended before the command did"));
+    }
+    notes
+}
+
+/// What so few packets mean for the resolution.
+fn few_packets(facts: &Facts) -> Option<Finding<Note>> {
+    match (facts.arrivals, facts.departures) {
+        (0, _) => Some(Note::NoPackets.because("no packets: does the command use $PUNCTUAL_PEER?")),
+        (_, 0) => {
+            Some(Note::NoDepartures.because("no packet departed, so none was on time or late"))
+        }
+        (_, n @ 1..1_000) => Some(
+            Note::FewPackets
+                .because(format!("the resolution is the maximum of only {n} departures")),
+        ),
+        _ => None,
+    }
+}
+
+const MIN_TOLERANCE_NS: i64 = 100_000;
+const MAX_TOLERANCE_NS: i64 = 2_000_000;
+
+/// Waiting in the run queue for less of the run than this is what any busy machine does.
+const WAIT_PPM: u64 = 10_000;
+
+/// Below 0.1 % steal does not show in a 99.9th percentile.
+const STEAL_PPM: u64 = 1_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+use super::*;
+use crate::histogram::Histogram;
+use crate::lateness::LatenessRecorder;
+use crate::report::{
+    Device, Directions, Host, Log, LostBefore, Peer, Run, Stamps, Thread, Witness,
+};
+use std::collections::BTreeMap;
+
+const MS: i64 = 1_000_000;
+
+/// 10 s, 10,000 packets, all on time.
+fn quiet() -> Facts {
+    Facts {
+        arrivals: 10_000,
+        departures: 10_000,
+        resolution_ns: Some(85_000),
+        tolerance_ns: MS,
+        ingest_p50_ns: Some(45_000),
+        ingest_p99_ns: Some(120_000),
+        busy_ppm: Some(40_000),
+        wait_ppm: Some(2_000),
+        steal_ppm: Some(500),
+        balanced: true,
+        ..Facts::default()
+    }
+}
+
+fn late() -> Facts {
+    Facts { late: 231, resolution_ns: Some(12 * MS), ..quiet() }
+}
+
+/// A run that saw no packet.
+fn nothing() -> Facts {
+    let (run, directions) = (Run::default(), Directions::default());
+    Facts::new(&Host::default(), &run, &directions, &Histogram::new(), None)
+}
+
+fn reasons(facts: &Facts) -> Vec<Reason> {
+    let verdict = judge(facts);
+    assert_eq!(verdict.ok, verdict.reasons.is_empty());
+    verdict.reasons.iter().map(|finding| finding.word).collect()
+}
+
+fn notes(facts: &Facts) -> Vec<Note> {
+    judge(facts).notes.iter().map(|finding| finding.word).collect()
+}
+
+#[test]
+fn a_quiet_run_is_ok_without_a_word() {
+    let verdict = judge(&quiet());
+    assert!(verdict.ok);
+    assert_eq!(verdict.resolution_ns, Some(85_000));
+    assert_eq!((verdict.reasons, verdict.notes), (vec![], vec![]));
+}
+
+#[test]
+fn every_reason_stands_alone() {
+    let lost = |lost| Facts { lost, ..quiet() };
+    let none = OwnLoss::default;
+    let table = [
+        (late(), Reason::Late),
+        (lost(OwnLoss { receive_buffer: 1, ..none() }), Reason::ReceiveBuffer),
+        (lost(OwnLoss { nfqueue_full: 1, ..none() }), Reason::NfqueueFull),
+        (lost(OwnLoss { hold_full: 1, ..none() }), Reason::HoldFull),
+        (lost(OwnLoss { overdue_full: 1, ..none() }), Reason::OverdueFull),
+        (lost(OwnLoss { flushed_by_kernel: 1, ..none() }), Reason::FlushedByKernel),
+        (lost(OwnLoss { devices: 1, ..none() }), Reason::DeviceDrops),
+        (Facts { clock_steps: 1, stamps_replaced: 1, ..quiet() }, Reason::ClockStep),
+        (Facts { wait_ppm: Some(10_001), late: 11, ..quiet() }, Reason::Starved),
+        (Facts { balanced: false, ..quiet() }, Reason::Unbalanced),
+        (Facts { witness_ok: Some(false), ..quiet() }, Reason::Witness),
+    ];
+    for (facts, reason) in table {
+        assert_eq!(reasons(&facts), [reason]);
+    }
+}
+
+#[test]
+fn a_cause_comes_before_what_it_caused() {
+    let overloaded = Facts { busy_ppm: Some(970_000), ..late() };
+    assert_eq!(reasons(&overloaded), [Reason::Overloaded, Reason::Late]);
+    let starved = Facts { wait_ppm: Some(300_000), ..late() };
+    assert_eq!(reasons(&starved), [Reason::Starved, Reason::Late]);
+    let stolen = Facts { steal_ppm: Some(23_000), ..late() };
+    assert_eq!(reasons(&stolen), [Reason::Steal, Reason::Late]);
+}
+
+#[test]
+fn a_busy_or_waiting_driver_that_is_on_time_is_ok() {
+    assert_eq!(reasons(&Facts { busy_ppm: Some(990_000), ..quiet() }), []);
+    assert_eq!(reasons(&Facts { wait_ppm: Some(300_000), late: 10, ..quiet() }), []);
+    assert_eq!(reasons(&Facts { ingest_p50_ns: Some(9 * MS), ..quiet() }), []);
+}
+
+#[test]
+fn exactly_one_percent_late_is_ok_and_one_more_is_not() {
+    assert_eq!(reasons(&Facts { late: 100, ..quiet() }), []);
+    assert_eq!(reasons(&Facts { late: 101, ..quiet() }), [Reason::Late]);
+}
+
+#[test]
+fn a_backlog_is_overload_unless_the_driver_was_kept_from_running() {
+    let backlog = Facts { ingest_p50_ns: Some(9 * MS), ..late() };
+    assert_eq!(reasons(&backlog), [Reason::Overloaded, Reason::Late]);
+    let kept = Facts { wait_ppm: Some(900_000), ..backlog };
+    assert_eq!(reasons(&kept), [Reason::Starved, Reason::Late]);
+}
+
+#[test]
+fn a_driver_with_half_a_processor_that_never_rests_is_overloaded_and_starved() {
+    let both = Facts { busy_ppm: Some(500_000), wait_ppm: Some(480_000), ..late() };
+    assert_eq!(reasons(&both), [Reason::Overloaded, Reason::Starved, Reason::Late]);
+}
+
+#[test]
+fn overload_is_named_when_packets_were_lost_though_none_was_late() {
+    let lost = OwnLoss { receive_buffer: 7, ..OwnLoss::default() };
+    let facts = Facts { lost, busy_ppm: Some(999_000), ..quiet() };
+    assert_eq!(reasons(&facts), [Reason::Overloaded, Reason::ReceiveBuffer]);
+}
+
+#[test]
+fn steal_and_an_untouched_clock_step_are_notes_while_departures_are_on_time() {
+    let facts = Facts { steal_ppm: Some(23_000), clock_steps: 2, ..quiet() };
+    assert_eq!(reasons(&facts), []);
+    assert_eq!(notes(&facts), [Note::Steal, Note::ClockStep]);
+}
+
+#[test]
+fn an_incomplete_log_and_an_early_peer_are_notes() {
+    let facts = Facts { log_lost_records: 5, peer_ended_early: true, ..quiet() };
+    assert_eq!(reasons(&facts), []);
+    assert_eq!(notes(&facts), [Note::LogIncomplete, Note::PeerEndedEarly]);
+    assert_eq!(notes(&Facts { stamps_replaced: 3, ..quiet() }), [Note::StampsReplaced]);
+}
+
+#[test]
+fn no_packets_are_ok_with_a_note_and_no_resolution() {
+    let facts = nothing();
+    let verdict = judge(&facts);
+    assert!(verdict.ok);
+    assert_eq!((verdict.resolution_ns, notes(&facts)), (None, vec![Note::NoPackets]));
+}
+
+#[test]
+fn a_run_without_departures_or_with_few_says_so() {
+    let none = Facts { departures: 0, resolution_ns: None, ..quiet() };
+    assert_eq!(notes(&none), [Note::NoDepartures]);
+    assert_eq!(notes(&Facts { departures: 999, ..quiet() }), [Note::FewPackets]);
+    assert_eq!(notes(&Facts { departures: 1_000, ..quiet() }), []);
+}
+
+#[test]
+fn a_tolerance_is_a_tenth_of_the_smaller_scale_within_its_limits() {
+    let cases = [
+        (Some(10 * MS), None, None, MS),
+        (Some(10 * MS), Some(5 * MS), None, MS / 2),
+        (Some(100 * MS), None, None, 2 * MS),
+        (Some(0), None, None, 100_000),
+        (Some(10 * MS), Some(1_000), None, 100_000),
+        (None, None, None, 100_000),
+        (Some(10 * MS), None, Some(7 * MS), 7 * MS),
+        (Some(10 * MS), None, Some(5_000), 5_000),
+    ];
+    for (delay, aqm, late, expected) in cases {
+        assert_eq!(tolerance_ns(delay, aqm, late), expected, "{delay:?} {aqm:?} {late:?}");
+    }
+}
+
+/// A report in which every fact has its own value.
+fn spoiled() -> (Run, Directions, Histogram) {
+    let mut run = Run { duration_ns: 1_000 * MS, steal_ns: Some(46 * MS), ..Run::default() };
+    let thread = |cpu, spin, wait| Thread {
+        cpu_ns: cpu * MS,
+        spin_ns: spin * MS,
+        run_queue_wait_ns: Some(wait * MS),
+        ..Thread::default()
+    };
+    run.threads = vec![thread(900, 800, 30), thread(700, 20, 10)];
+    run.log = Some(Log { lost_records: 4, ..Log::default() });
+    run.peer = Some(Peer { ended_early: true, ..Peer::default() });
+    let mut up = LatenessRecorder::new(MS);
+    let mut down = LatenessRecorder::new(2 * MS);
+    (0..999).for_each(|_| up.record(10_000));
+    (0..1000).for_each(|_| down.record(20_000));
+    down.record(3 * MS);
+    let mut directions = Directions::default();
+    directions.up.lateness = up.lateness();
+    directions.up.lost_before = LostBefore { receive_buffer: 1, nfqueue_full: 2 };
+    directions.up.packets.dropped =
+        BTreeMap::from([("hold_full".into(), 3), ("overdue_full".into(), 4), ("loss".into(), 99)]);
+    directions.up.packets.arrived = 106;
+    directions.up.delay.ingest.p50_ns = Some(5);
+    directions.down.delay.ingest.p50_ns = Some(9);
+    directions.down.lateness = down.lateness();
+    directions.down.flushed_by_kernel = 5;
+    directions.down.devices = vec![Device { rx_dropped: 2, tx_dropped: 4, ..Device::default() }];
+    directions.down.stamps = Stamps { raised: 50, future: 1, stale: 2, clock_steps: 1 };
+    let mut merged = up.histogram().clone();
+    merged.merge(down.histogram());
+    (run, directions, merged)
+}
+
+#[test]
+fn facts_are_gathered_from_both_directions_and_all_threads() {
+    let (run, directions, merged) = spoiled();
+    let facts = {
+        let host = Host { cpus: Some(2), ..Host::default() };
+        Facts::new(&host, &run, &directions, &merged, Some(&Witness::default()))
+    };
+    let lost = OwnLoss {
+        receive_buffer: 1,
+        nfqueue_full: 2,
+        hold_full: 3,
+        overdue_full: 4,
+        flushed_by_kernel: 5,
+        devices: 6,
+    };
+    assert_eq!(facts.lost.total(), 21);
+    let expected = Facts {
+        arrivals: 109,
+        departures: 2_000,
+        resolution_ns: merged.percentile_ns(999_000),
+        late: 1,
+        tolerance_ns: MS,
+        lost,
+        ingest_p50_ns: Some(9),
+        ingest_p99_ns: None,
+        busy_ppm: Some(680_000),
+        wait_ppm: Some(30_000),
+        steal_ppm: Some(23_000),
+        clock_steps: 1,
+        stamps_replaced: 3,
+        balanced: true,
+        log_lost_records: 4,
+        peer_ended_early: true,
+        witness_ok: Some(false),
+    };
+    assert_eq!(facts, expected);
+    // Rank ceil(0.999 x 2000) = 1998 lies among the departures 20 us late.
+    assert!(merged.percentile_ns(999_000).is_some_and(|ns| (20_000..20_020).contains(&ns)));
+}
+
+#[test]
+fn every_word_in_json_is_its_word_in_text() {
+    let worst = Facts {
+        busy_ppm: Some(970_000),
+        wait_ppm: Some(20_000),
+        steal_ppm: Some(23_000),
+        clock_steps: 1,
+        stamps_replaced: 12_345,
+        balanced: false,
+        witness_ok: Some(false),
+        lost: OwnLoss {
+            receive_buffer: 1_234_567,
+            nfqueue_full: 1_234_567,
+            hold_full: 1_234_567,
+            overdue_full: 1_234_567,
+            flushed_by_kernel: 1_234_567,
+            devices: 1_234_567,
+        },
+        ..late()
+    };
+    let verdict = judge(&worst);
+    assert_eq!(verdict.reasons.len(), 13);
+    for finding in &verdict.reasons {
+        assert_eq!(serde_json::to_value(finding.word).unwrap(), finding.word.word());
+        // So that the ten lines need not cut it: a label of 11 columns stands before it.
+        assert!(finding.text.len() <= 89, "{} columns: {}", finding.text.len(), finding.text);
+        assert!(finding.text.contains(": "), "names a remedy: {}", finding.text);
+    }
+}

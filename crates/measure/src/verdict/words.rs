@@ -1,0 +1,89 @@
+//! The stable words of verdicts.
+
+use super::Finding;
+use serde::{Deserialize, Serialize};
+
+/// What spoiled a run; in JSON in snake case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The driver had more to do than one processor does.
+    Overloaded,
+    /// The driver waited for a processor for more than 1 % of the run while departures were late.
+    Starved,
+    /// The hypervisor ran others while departures were late.
+    Steal,
+    /// The real-time clock was stepped and arrival stamps had to be replaced.
+    ClockStep,
+    /// Packets lost because the NFQUEUE socket's receive buffer was full.
+    ReceiveBuffer,
+    /// Packets lost because the NFQUEUE was full.
+    NfqueueFull,
+    /// Packets lost because the delay line's memory was full.
+    HoldFull,
+    /// Packets past due lost because they could not be released in time.
+    OverdueFull,
+    /// Packets released by us and thrown away by the kernel.
+    FlushedByKernel,
+    /// Packets dropped at our own network devices.
+    DeviceDrops,
+    /// More than 1 % of departures were later than the tolerance.
+    Late,
+    /// The report's own counts do not add up.
+    Unbalanced,
+    /// The independent witness disagrees.
+    Witness,
+}
+
+impl Reason {
+    /// The word as in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Overloaded => "overloaded",
+            Self::Starved => "starved",
+            Self::Steal => "steal",
+            Self::ClockStep => "clock_step",
+            Self::ReceiveBuffer => "receive_buffer",
+            Self::NfqueueFull => "nfqueue_full",
+            Self::HoldFull => "hold_full",
+            Self::OverdueFull => "overdue_full",
+            Self::FlushedByKernel => "flushed_by_kernel",
+            Self::DeviceDrops => "device_drops",
+            Self::Late => "late",
+            Self::Unbalanced => "unbalanced",
+            Self::Witness => "witness",
+        }
+    }
+
+    pub(super) fn because(self, text: impl Into<String>) -> Finding<Self> {
+        Finding { word: self, text: text.into() }
+    }
+}
+
+/// What a reader should know although it spoiled nothing; in JSON in snake case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// No packet reached the link.
+    NoPackets,
+    /// Packets came, none left.
+    NoDepartures,
+    /// Too few departures for a 99.9th percentile.
+    FewPackets,
+    /// The hypervisor ran others, but departures were on time.
+    Steal,
+    /// The real-time clock was stepped, but no packet was touched.
+    ClockStep,
+    /// Arrival stamps were replaced although no step of the clock was seen.
+    StampsReplaced,
+    /// The log lost records.
+    LogIncomplete,
+    /// The peer ended before the command.
+    PeerEndedEarly,
+}
+
+impl Note {
+    pub(super) fn because(self, text: impl Into<String>) -> Finding<Self> {
+        Finding { word: self, text: text.into() }
+    }
+}

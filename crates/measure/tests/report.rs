@@ -1,0 +1,321 @@
+//! The report as its readers get it: the whole of its JSON, and its ten lines.
+//!
+//! A changed snapshot of the JSON is a changed schema: keys may be added, none may go or change
+//! its meaning.
+
+use punctual_measure::report::{
+    Bytes, Change, Delays, Device, Direction, Directions, Flow, FlowRest, Granted, Host, Log,
+    LostBefore, Packets, Peer, Rate, Report, RuleCounter, Run, SCHEMA, Stamps, Thread, Tool, Wakes,
+    Witness, text,
+};
+use punctual_measure::spacing::{self, Received};
+use punctual_measure::verdict::Facts;
+use punctual_measure::{Distribution, Histogram, LatenessRecorder, judge};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+const US: i64 = 1_000;
+const MS: i64 = 1_000_000;
+
+#[test]
+fn the_whole_json_of_a_filled_report_is_frozen() {
+    insta::assert_snapshot!(serde_json::to_string_pretty(&filled()).unwrap());
+}
+
+#[test]
+fn a_report_read_back_is_the_same() {
+    for report in [filled(), overloaded(), empty()] {
+        let json = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+    }
+}
+
+#[test]
+fn every_number_is_an_integer() {
+    for report in [filled(), overloaded(), empty()] {
+        let json = serde_json::to_value(report).unwrap();
+        assert!(numbers(&json) > 50);
+    }
+}
+
+#[test]
+fn a_quiet_run_reads_as_ok() {
+    insta::assert_snapshot!(checked_text(&filled()));
+}
+
+#[test]
+fn an_overloaded_run_names_causes_losses_and_remedies() {
+    insta::assert_snapshot!(checked_text(&overloaded()));
+}
+
+#[test]
+fn a_run_without_packets_is_short() {
+    insta::assert_snapshot!(checked_text(&empty()));
+}
+
+#[test]
+fn a_run_with_traffic_one_way_has_room_for_its_reasons() {
+    let mut report = overloaded();
+    report.directions.down = Direction::default();
+    insta::assert_snapshot!(checked_text(&report));
+}
+
+#[test]
+fn an_early_departure_is_shouted_about() {
+    let mut recorder = LatenessRecorder::new(MS);
+    (0..5).for_each(|_| recorder.record(-3));
+    let mut report = filled();
+    report.directions.up.lateness = recorder.lateness();
+    assert!(checked_text(&report).contains("p50 -3 ns   p99 -3 ns"));
+    assert!(checked_text(&report).contains("5 EARLY"));
+}
+
+#[test]
+fn a_long_command_is_cut_and_nothing_exceeds_ten_lines_of_a_hundred() {
+    let mut report = overloaded();
+    report.run.command = vec!["x".repeat(200)];
+    let long = (0..30).map(|i| (format!("some_reason_{i}"), 1_234_567));
+    report.directions.up.packets.dropped = long.collect();
+    checked_text(&report);
+}
+
+/// The text, once it is known to fit.
+fn checked_text(report: &Report) -> String {
+    let text = text(report);
+    assert!(text.ends_with('\n') && text.lines().count() <= 10);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+        assert_eq!(line, line.trim_end());
+    }
+    text
+}
+
+/// How many numbers a value holds; fails on one that is not an integer.
+fn numbers(value: &Value) -> usize {
+    match value {
+        Value::Number(number) => {
+            assert!(number.is_i64() || number.is_u64(), "{number}");
+            1
+        }
+        Value::Array(values) => values.iter().map(numbers).sum(),
+        Value::Object(values) => values.values().map(numbers).sum(),
+        Value::Null | Value::Bool(_) | Value::String(_) => 0,
+    }
+}
+
+/// A quiet run with every section filled.
+fn filled() -> Report {
+    let up_lateness = lateness(17_100, 900);
+    let down_lateness = lateness(8_500, 700);
+    let directions = Directions {
+        up: up(&up_lateness, 17_100),
+        down: Direction {
+            packets: Packets { arrived: 8_500, departed: 8_500, ..Packets::default() },
+            link: map(&[("delay", "30ms"), ("framing", "14"), ("rate", "unlimited")]),
+            gso: "keep".into(),
+            rate: Rate { frame_bps: Some(496_700), ip_bps: Some(381_900) },
+            delay: Delays {
+                total: spread(30_010 * US, 30_090 * US),
+                queue: spread(0, 0),
+                serialisation: spread(0, 0),
+                pacing: spread(0, 0),
+                propagation: spread(30 * MS, 30 * MS),
+                ingest: spread(41 * US, 118 * US),
+            },
+            lateness: down_lateness.lateness(),
+            ..Direction::default()
+        },
+    };
+    let mut merged = up_lateness.histogram().clone();
+    merged.merge(down_lateness.histogram());
+    report(run(), directions, Some(witness()), &merged)
+}
+
+/// Ten times what the machine can do.
+fn overloaded() -> Report {
+    let lateness = lateness(1_000_000, 1_500_000);
+    let mut run = run();
+    run.threads[0].cpu_ns = 9_870 * MS;
+    run.threads[0].spin_ns = 0;
+    run.cpu_ns = Some(10_120 * MS);
+    run.exit_status = Some(1);
+    let mut up = up(&lateness, 1_000_000);
+    up.lost_before = LostBefore { receive_buffer: 48_211, nfqueue_full: 0 };
+    up.rate = Rate { frame_bps: Some(941_300_000), ip_bps: Some(932_600_000) };
+    up.delay.ingest = spread(12 * MS, 48 * MS);
+    up.delay.total = spread(92 * MS, 148 * MS);
+    let down = Direction { lateness: self::lateness(9, 900).lateness(), ..up.clone() };
+    report(run, Directions { up, down }, None, lateness.histogram())
+}
+
+fn empty() -> Report {
+    let run = Run { cpu_ns: Some(3 * MS), threads: vec![], peer: None, log: None, ..run() };
+    report(run, Directions::default(), None, &Histogram::new())
+}
+
+fn report(
+    run: Run,
+    directions: Directions,
+    witness: Option<Witness>,
+    lateness: &Histogram,
+) -> Report {
+    let host = host();
+    let facts = Facts::new(&host, &run, &directions, lateness, witness.as_ref());
+    Report {
+        schema: SCHEMA.into(),
+        tool: Tool { name: "punctual".into(), version: "0.1.0".into() },
+        host,
+        run,
+        verdict: judge(&facts),
+        directions,
+        witness,
+    }
+}
+
+fn host() -> Host {
+    Host {
+        kernel: Some("6.18.1".into()),
+        cpus: Some(2),
+        clocksource: Some("kvm-clock".into()),
+        clock_read_ns: Some(52),
+        hz: Some(250),
+        granted: Granted {
+            policy: Some("fifo 50".into()),
+            slice_ns: None,
+            timer_slack_ns: Some(1),
+            cpu_dma_latency_ns: Some(0),
+            memory_locked: Some(true),
+            receive_buffer_bytes: Some(33_554_432),
+            nfqueue_length_packets: Some(65_536),
+            hold_limit_bytes: Some(268_435_456),
+        },
+        lacks: vec!["the queue expression of nf_tables: the compat target is used".into()],
+    }
+}
+
+fn run() -> Run {
+    Run {
+        name: "lab".into(),
+        id: "5f0c2b7e".into(),
+        argv: words("punctual run --net lab --both rate=20mbit,delay=30ms -- iperf3 -c 10.0.0.2"),
+        command: words("iperf3 -c 10.0.0.2"),
+        started_unix_ns: Some(1_796_000_000_123_456_789),
+        duration_ns: 10_004 * MS,
+        seed: 42,
+        exit_status: Some(0),
+        net: "lab".into(),
+        precision: "balanced".into(),
+        peer: Some(Peer { command: "iperf3 -s".into(), exit_status: None, ended_early: false }),
+        threads: vec![Thread {
+            name: "driver".into(),
+            cpu_ns: 412 * MS,
+            spin_ns: 160 * MS,
+            run_queue_wait_ns: Some(21 * MS),
+            margin_ns: Some(62 * US),
+        }],
+        cpu_ns: Some(431 * MS),
+        steal_ns: Some(460 * MS),
+        log: Some(Log { path: "lab.log".into(), bytes: 812_345, lost_records: 0 }),
+    }
+}
+
+fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
+    Direction {
+        link: map(&[("delay", "30ms"), ("limit", "100ms"), ("queue", "fifo"), ("rate", "20mbit")]),
+        gso: "split".into(),
+        packets: Packets {
+            arrived: departed + 21,
+            duplicated: 4,
+            departed,
+            queued: 2,
+            dropped: counts(&[("limit", 20), ("loss", 3)]),
+            marked: 17,
+            corrupted: 1,
+            reordered: 2,
+        },
+        lost_before: LostBefore::default(),
+        flushed_by_kernel: 0,
+        bytes: Bytes { arrived: 25_681_500, departed: 25_650_000, dropped: 34_500 },
+        delay: Delays {
+            total: spread(32_431 * US, 80_122 * US),
+            queue: spread(2_104 * US, 49_512 * US),
+            serialisation: spread(600 * US, 606 * US),
+            pacing: spread(0, 0),
+            propagation: spread(30 * MS, 30 * MS),
+            ingest: spread(45 * US, 120 * US),
+        },
+        lateness: lateness.lateness(),
+        wakes: Wakes { timer: 15_022, spin: 14_800, packet: 16_210, control: 9_987, other: 1 },
+        rate: Rate { frame_bps: Some(19_996_100), ip_bps: Some(19_811_400) },
+        stamps: Stamps { raised: 12, future: 0, stale: 0, clock_steps: 0 },
+        rule_counter: Some(RuleCounter { packets: departed + 21, bytes: 25_681_500 }),
+        devices: vec![Device { name: "gate/up0".into(), rx_dropped: 0, tx_dropped: 0 }],
+        flows: vec![Flow {
+            flow: "tcp 10.0.0.1:40112 > 10.0.0.2:5201".into(),
+            packets: departed,
+            bytes: 25_600_000,
+            dropped: counts(&[("limit", 20)]),
+            delay_p50_ns: Some(32_440 * US),
+        }],
+        flows_rest: Some(FlowRest {
+            flows: 3,
+            packets: 21,
+            bytes: 81_500,
+            dropped: counts(&[("loss", 3)]),
+        }),
+        changes: vec![Change {
+            at_ns: 5_000 * MS,
+            asked_ns: Some(4_999_990 * US),
+            values: map(&[("rate", "10mbit")]),
+        }],
+        changes_omitted: 0,
+    }
+}
+
+fn witness() -> Witness {
+    let train: Vec<_> = (0..2_000)
+        .map(|i| Received { stamp_ns: i * 500_000 + i % 7, frame_bytes: 1_250 })
+        .collect();
+    Witness {
+        sent: 2_003,
+        received: 2_000,
+        duplicated: 1,
+        reordered: 0,
+        lost_unexplained: 0,
+        arrival_error: spread(4 * US, 11 * US),
+        departure_error: spread(6 * US, 19 * US),
+        one_way_delay: spread(32_460 * US, 80_151 * US),
+        bare_one_way_delay: Some(spread(14 * US, 52 * US)),
+        spacing: Some(spacing::of(&train, 20_000_000)),
+        ok: true,
+    }
+}
+
+/// `n` departures: most a microsecond late, one in a hundred and one in 5,000 later.
+fn lateness(n: u64, slow_ns: i64) -> LatenessRecorder {
+    let mut recorder = LatenessRecorder::new(2 * MS);
+    for i in 0..n {
+        let tail = [(i % 100 == 7, 40), (i % 5_000 == 77, 1_300)];
+        let factor = tail.iter().filter(|(hit, _)| *hit).map(|(_, factor)| factor).max();
+        recorder.record(slow_ns * factor.unwrap_or(&1));
+    }
+    recorder
+}
+
+/// A distribution with the given median and 99th percentile.
+fn spread(p50_ns: i64, p99_ns: i64) -> Distribution {
+    let samples = (0..5_000).map(|i| if i % 20 == 0 { p99_ns } else { p50_ns });
+    Distribution::from_samples(&mut samples.collect::<Vec<_>>())
+}
+
+fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|&(key, value)| (key.into(), value.into())).collect()
+}
+
+fn counts(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    pairs.iter().map(|&(key, n)| (key.into(), n)).collect()
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(Into::into).collect()
+}
