@@ -2,5 +2,9 @@
 //!
 //! The only `unsafe` of the workspace is in `sys`, each block with its reason.
 
+pub mod clock;
+pub mod driver;
+pub mod host;
 pub mod netfilter;
 mod sys;
+pub mod wait;

@@ -2,3 +2,4 @@
 #![expect(unsafe_code, reason = "raw system calls; each block says why it is sound")]
 
 pub(crate) mod netlink;
+pub(crate) mod schedule;

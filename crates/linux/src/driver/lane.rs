@@ -1,0 +1,313 @@
+//! One direction on real packets: a queue of the kernel and the link that decides for it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use punctual_sched::classify::{Classified, classify, wire_length};
+use punctual_sched::{Deadline, Instant, Link, Output, Packet};
+
+use super::stamp::{ClockStep, Reading, StampCounts, StampReader};
+use crate::clock::monotonic;
+use crate::netfilter::nfqueue::{Batch, HeldPacket, PacketInfo, Queue, Received, Verdict};
+
+/// Where a lane tells what happened, in the order in which it happened: the log, the statistics.
+pub trait Account {
+    /// Looks at a packet's first bytes as it is read; what it returns comes back in
+    /// [`Arrived::tag`]. For probes that are to be followed by name.
+    fn tag(&mut self, _head: &[u8], _classified: &Classified) -> Option<u64> {
+        None
+    }
+
+    /// A packet was handed to the link.
+    fn arrived(&mut self, arrived: &Arrived);
+
+    /// The link dropped a packet, and the kernel was told.
+    fn dropped(&mut self, output: &Output);
+
+    /// A packet was released, and the call that did so has returned.
+    fn released(&mut self, released: &Released<'_>);
+
+    /// One turn of the loop is over; `link` is as it was left.
+    fn turned(&mut self, _link: &Link) {}
+}
+
+/// A packet as it is handed to the link.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    /// As the link sees it. The handle's low half is the kernel's packet id, its high half the
+    /// low half of the packet's number on this lane, counted from 1.
+    pub packet: Packet,
+    /// What its headers say.
+    pub classified: Classified,
+    /// When it was read, at or after its arrival but for clock errors.
+    pub read: Instant,
+    /// What [`Account::tag`] said.
+    pub tag: Option<u64>,
+}
+
+/// A departure that has happened.
+#[derive(Clone, Copy, Debug)]
+pub struct Released<'a> {
+    /// The link's decision.
+    pub output: &'a Output,
+    /// When it was due.
+    pub due: Instant,
+    /// When the verdict call had returned: an upper bound of the time of release.
+    pub returned: Instant,
+}
+
+/// What the kernel did beside our decisions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneCounts {
+    /// Packets lost before they reached us: no room in the socket's receive buffer.
+    pub receive_buffer: u64,
+    /// Packets released whose verdict found nothing: the kernel had flushed them.
+    pub flushed: u64,
+    /// Messages that could not be understood.
+    pub malformed: u64,
+    /// Arrival stamps.
+    pub stamps: StampCounts,
+}
+
+/// One direction: the kernel's queue, the link, and the account kept of both.
+#[derive(Debug)]
+pub struct Lane<A> {
+    queue: Queue,
+    batch: Batch,
+    link: Link,
+    account: A,
+    stamps: StampReader,
+    arrivals: Vec<Arrived>,
+    outputs: Vec<Output>,
+    verdicts: Vec<Verdict>,
+    mtu: u32,
+    /// Packets handed to the link so far.
+    number: u64,
+    flushed: u64,
+    shift: u64,
+}
+
+impl<A: Account> Lane<A> {
+    /// A lane for `link`, which starts at `start`. `mtu` is that of the link's devices: bursts
+    /// that the kernel has not cut count as packets of this size.
+    pub fn new(queue: Queue, link: Link, account: A, mtu: u32, start: Instant) -> Self {
+        Self {
+            batch: queue.batch(),
+            queue,
+            link,
+            account,
+            stamps: StampReader::new(start, Vec::new()),
+            arrivals: Vec::with_capacity(BATCHES_PER_TURN * Queue::BATCH),
+            outputs: Vec::with_capacity(BATCHES_PER_TURN * Queue::BATCH),
+            verdicts: Vec::with_capacity(VERDICTS_PER_CALL),
+            mtu,
+            number: 0,
+            flushed: 0,
+            shift: 0,
+        }
+    }
+
+    /// For tests: steps of the real-time clock to be imagined from `start` on, and a shift in ns
+    /// by which departures are held back behind the account's back.
+    pub fn inject(&mut self, start: Instant, steps: Vec<ClockStep>, shift: u64) {
+        self.stamps = StampReader::new(start, steps);
+        self.shift = shift;
+    }
+
+    /// Reads, hands over, advances, releases. False when more packets are waiting.
+    pub(super) fn turn(&mut self) -> io::Result<bool> {
+        let (drained, read_from) = self.read()?;
+        self.hand_over();
+        if drained {
+            self.link.advance(read_from);
+            self.stamps.advanced(read_from);
+            self.collect();
+        }
+        self.release()?;
+        self.account.turned(&self.link);
+        Ok(drained)
+    }
+
+    /// When the next packet can be due, the injected shift included.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let deadline: Option<Deadline> = self.link.next_event();
+        deadline.map(|deadline| deadline.at)
+    }
+
+    /// Nothing is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.link.snapshot().queued == 0
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.queue.as_fd()
+    }
+
+    /// Takes the answers to the last verdicts, so that what the kernel had flushed is counted.
+    /// Packets that come with them are not ours any more.
+    pub(super) fn close(&mut self) -> io::Result<()> {
+        self.queue.receive(&mut self.batch)?;
+        for received in self.batch.iter() {
+            self.flushed += u64::from(is_flushed(received));
+        }
+        Ok(())
+    }
+
+    /// The link.
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// The latest time given to the link: the end of its log.
+    pub fn latest(&self) -> Instant {
+        self.stamps.latest()
+    }
+
+    /// What the kernel did.
+    pub fn counts(&self) -> LaneCounts {
+        LaneCounts {
+            receive_buffer: self.queue.losses().map_or(0, |losses| losses.receive_buffer),
+            flushed: self.flushed,
+            malformed: self.batch.malformed(),
+            stamps: self.stamps.counts(),
+        }
+    }
+
+    /// The account.
+    pub fn into_account(self) -> A {
+        self.account
+    }
+
+    /// Reads until nothing is left, or a turn's share. Returns whether nothing is left, and when
+    /// the last read began: every packet stamped well before it has been read.
+    fn read(&mut self) -> io::Result<(bool, Instant)> {
+        let mut began = monotonic();
+        for _ in 0..BATCHES_PER_TURN {
+            let datagrams = self.queue.receive(&mut self.batch)?;
+            if datagrams > 0 {
+                self.stamps.batch(Reading::sample());
+                self.take_in();
+            }
+            if datagrams < Queue::BATCH {
+                return Ok((true, began));
+            }
+            began = monotonic();
+        }
+        Ok((false, began))
+    }
+
+    fn take_in(&mut self) {
+        for received in self.batch.iter() {
+            match received {
+                Received::Packet(held) => {
+                    let classified = classify(held.payload, held.info.protocol);
+                    let packet = describe(&held, &classified, &mut self.stamps, self.mtu);
+                    let tag = self.account.tag(held.payload, &classified);
+                    let read = self.stamps.read_at();
+                    self.arrivals.push(Arrived { packet, classified, read, tag });
+                }
+                other => self.flushed += u64::from(is_flushed(other)),
+            }
+        }
+    }
+
+    /// Gives the packets read to the link in the order of their stamps.
+    fn hand_over(&mut self) {
+        // Nearly always sorted already; the sort is stable and then costs one comparison each.
+        self.arrivals.sort_by_key(|arrived| arrived.packet.arrival);
+        for index in 0..self.arrivals.len() {
+            let arrived = &mut self.arrivals[index];
+            self.number += 1;
+            arrived.packet.handle |= self.number << 32;
+            arrived.packet.arrival = self.stamps.in_order(arrived.packet.arrival);
+            let packet = arrived.packet;
+            self.account.arrived(arrived);
+            self.link.arrive(packet);
+            self.collect();
+        }
+        self.arrivals.clear();
+    }
+
+    fn collect(&mut self) {
+        while let Some(output) = self.link.poll() {
+            self.outputs.push(output);
+        }
+    }
+
+    /// Tells the kernel, a bounded number of packets a call so that none waits for many others.
+    fn release(&mut self) -> io::Result<()> {
+        if self.outputs.is_empty() {
+            return Ok(());
+        }
+        if self.shift > 0 {
+            let until = monotonic() + punctual_sched::Duration::from_nanos(self.shift);
+            while monotonic() < until {}
+        }
+        for chunk in self.outputs.chunks(VERDICTS_PER_CALL) {
+            self.verdicts.clear();
+            self.verdicts.extend(chunk.iter().map(verdict));
+            send_all(&mut self.queue, &self.verdicts)?;
+            let returned = monotonic() - punctual_sched::Duration::from_nanos(self.shift);
+            for output in chunk {
+                match output {
+                    Output::Depart { due, .. } => {
+                        self.account.released(&Released { output, due: *due, returned });
+                    }
+                    Output::Drop { .. } => self.account.dropped(output),
+                }
+            }
+        }
+        self.outputs.clear();
+        Ok(())
+    }
+}
+
+/// A verdict that was refused because the kernel no longer holds the packet.
+fn is_flushed(received: Received<'_>) -> bool {
+    matches!(received, Received::Refused { error: libc::ENOENT, .. })
+}
+
+fn describe(
+    held: &HeldPacket<'_>,
+    classified: &Classified,
+    stamps: &mut StampReader,
+    mtu: u32,
+) -> Packet {
+    let PacketInfo { id, mark, len, gso, .. } = held.info;
+    let (len, segments) = if gso { wire_length(len, classified, mtu) } else { (len, 1) };
+    Packet {
+        handle: u64::from(id),
+        // A mark that is absent is 0, a stamp like any other.
+        arrival: stamps.arrival(mark.unwrap_or(0)),
+        len,
+        segments,
+        flow: classified.flow,
+        mark: 0,
+        dscp: classified.dscp,
+        ecn: classified.ecn,
+    }
+}
+
+fn verdict(output: &Output) -> Verdict {
+    let (packet, accept) = match output {
+        Output::Depart { packet, .. } => (packet, true),
+        Output::Drop { packet, .. } => (packet, false),
+    };
+    let id = u32::try_from(packet.handle & 0xffff_ffff).expect("32 bits are left");
+    // The mark carried the arrival stamp; the receiver's side shall not see it.
+    Verdict { id, accept, mark: Some(0) }
+}
+
+fn send_all(queue: &mut Queue, verdicts: &[Verdict]) -> io::Result<()> {
+    let mut sent = 0;
+    while sent < verdicts.len() {
+        sent += queue.send(&verdicts[sent..])?;
+    }
+    Ok(())
+}
+
+/// 16 reads of 64: about a millisecond of work, after which what is due is released.
+const BATCHES_PER_TURN: usize = 16;
+/// One verdict takes about a microsecond inside the call: a larger batch would make its first
+/// packet's lateness look like its last one's.
+const VERDICTS_PER_CALL: usize = 32;

@@ -1,0 +1,251 @@
+//! The driver: reads packets, hands them to the link at their true times, releases what is due,
+//! waits.
+//!
+//! One turn: read all arrivals until none is left, hand them over in stamp order, advance the
+//! link to the time of the read, release what is due, then wait for the next deadline or packet.
+
+mod lane;
+mod means;
+mod stamp;
+mod watchdog;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use punctual_sched::{Duration, Instant};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+
+pub use self::lane::{Account, Arrived, Lane, LaneCounts, Released};
+pub use self::means::{Means, Policy, Precision};
+pub use self::stamp::{ClockStep, Reading, StampCounts, StampReader};
+pub use self::watchdog::{Plan, Style, Watchdog};
+
+use crate::clock::monotonic;
+use crate::wait;
+
+/// Drives one or both directions of a link from one thread.
+#[derive(Debug)]
+pub struct Driver<A> {
+    lanes: Vec<Lane<A>>,
+    precision: Precision,
+    stop: Stop,
+}
+
+/// Tells a driver to stop, from any thread.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    requested: Arc<AtomicBool>,
+    drain: Arc<AtomicBool>,
+    event: Arc<OwnedFd>,
+}
+
+/// What a driver's thread used and waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wakes {
+    /// Sleeps that ended at their time.
+    pub timer: u64,
+    /// Sleeps that a packet ended.
+    pub packet: u64,
+    /// Spins before a deadline.
+    pub spins: u64,
+    /// Nanoseconds spun.
+    pub spun: u64,
+    /// Turns of the loop.
+    pub turns: u64,
+    /// Lateness of the timer wakes, summed, ns.
+    pub timer_late: u64,
+    /// The greatest lateness of a timer wake, ns.
+    pub timer_late_max: u64,
+}
+
+/// What is left when a driver has stopped.
+#[derive(Debug)]
+pub struct Stopped<A> {
+    /// Its lanes.
+    pub lanes: Vec<Lane<A>>,
+    /// Why it woke.
+    pub wakes: Wakes,
+    /// What it was granted.
+    pub policy: Policy,
+    /// Whether the processors were kept from idling.
+    pub idle_held: bool,
+    /// Whether timers were tightened.
+    pub tight_timers: bool,
+    /// How it waited.
+    pub style: Style,
+    /// The margin learnt in the end.
+    pub margin: Duration,
+    /// Processor time used by the thread, ns.
+    pub cpu: u64,
+    /// Time that the thread waited in the run queue, ns (`/proc/thread-self/schedstat`).
+    pub run_queue_wait: Option<u64>,
+    /// From start to stop.
+    pub ran: Duration,
+}
+
+impl Stop {
+    /// A fresh one.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            requested: Arc::default(),
+            drain: Arc::default(),
+            event: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
+        })
+    }
+
+    /// Stop as soon as nothing is held any more.
+    pub fn drain(&self) {
+        self.drain.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Stop now.
+    pub fn now(&self) {
+        self.requested.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // Fails only when the counter is full, and then the driver has been woken already.
+        let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
+    }
+
+    fn clear(&self) {
+        // Nothing to read is fine: somebody else cleared it.
+        let _ = rustix::io::read(&*self.event, &mut [0_u8; 8]);
+    }
+}
+
+impl<A: Account> Driver<A> {
+    /// A driver for these lanes. It takes its means when it runs, on the thread that it runs on.
+    pub fn new(lanes: Vec<Lane<A>>, precision: Precision, stop: Stop) -> Self {
+        Self { lanes, precision, stop }
+    }
+
+    /// Drives until stopped. Fails only when the kernel refuses to be read from.
+    pub fn run(mut self) -> io::Result<Stopped<A>> {
+        let means = Means::take(self.precision);
+        let style =
+            Style::choose(self.precision, means.realtime(), means.idle_held(), means.processors);
+        let start = monotonic();
+        let waited_before = run_queue_wait();
+        let mut watchdog = Watchdog::new(style, start);
+        let mut wakes = Wakes::default();
+        while !self.finished() {
+            wakes.turns += 1;
+            let mut drained = true;
+            for lane in &mut self.lanes {
+                drained &= lane.turn()?;
+            }
+            if drained {
+                self.wait(&mut watchdog, &mut wakes)?;
+            }
+        }
+        for lane in &mut self.lanes {
+            lane.close()?;
+        }
+        Ok(Stopped {
+            lanes: self.lanes,
+            wakes,
+            policy: means.policy,
+            idle_held: means.idle_held(),
+            tight_timers: means.tight_timers,
+            style,
+            margin: watchdog.margin(),
+            cpu: crate::clock::thread_cpu(),
+            run_queue_wait: run_queue_wait()
+                .zip(waited_before)
+                .map(|(after, before)| after.saturating_sub(before)),
+            ran: monotonic().since(start),
+        })
+    }
+
+    fn finished(&self) -> bool {
+        if self.stop.requested.load(Ordering::Acquire) {
+            return true;
+        }
+        self.stop.drain.load(Ordering::Acquire) && self.lanes.iter().all(Lane::is_empty)
+    }
+
+    /// Waits as the watchdog plans: returns at a deadline, with a packet, or when stopped.
+    fn wait(&self, watchdog: &mut Watchdog, wakes: &mut Wakes) -> io::Result<()> {
+        let deadline = self.lanes.iter().filter_map(Lane::deadline).min();
+        let now = monotonic();
+        match watchdog.plan(deadline, now) {
+            Plan::Now => Ok(()),
+            Plan::Sleep(until) => self.sleep(until, now, watchdog, wakes),
+            Plan::Spin(until) => {
+                let spun_to = self.spin(until)?;
+                watchdog.spun(now, spun_to);
+                wakes.spins += 1;
+                wakes.spun += spun_to.since(now).as_nanos();
+                Ok(())
+            }
+        }
+    }
+
+    fn sleep(
+        &self,
+        until: Option<Instant>,
+        now: Instant,
+        watchdog: &mut Watchdog,
+        wakes: &mut Wakes,
+    ) -> io::Result<()> {
+        let span = until.map(|until| until.since(now));
+        if self.poll(span)? {
+            wakes.packet += 1;
+            return Ok(());
+        }
+        if let Some(wanted) = until {
+            let woke = monotonic();
+            watchdog.woke(wanted, woke);
+            wakes.timer += 1;
+            let late = woke.since(wanted).as_nanos();
+            wakes.timer_late += late;
+            wakes.timer_late_max = wakes.timer_late_max.max(late);
+        }
+        Ok(())
+    }
+
+    /// Spins to the deadline or until there is something to read; returns when it ended.
+    fn spin(&self, until: Option<Instant>) -> io::Result<Instant> {
+        loop {
+            let now = monotonic();
+            let left = until.map(|until| until.since(now));
+            if left == Some(Duration::ZERO) {
+                return Ok(now);
+            }
+            // A look at the sockets takes about 1 us: not in the last stretch.
+            let look = left.is_none_or(|left| left > LAST_STRETCH);
+            if look && self.poll(Some(Duration::ZERO))? {
+                return Ok(monotonic());
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Waits for a packet or the stop signal for at most `span`; true when there is either.
+    fn poll(&self, span: Option<Duration>) -> io::Result<bool> {
+        // Two lanes at most, and the stop event.
+        let event: BorrowedFd<'_> = self.stop.event.as_fd();
+        let mut fds = [event, event, event].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        for (slot, lane) in fds[1..].iter_mut().zip(&self.lanes) {
+            *slot = PollFd::from_borrowed_fd(lane.descriptor(), PollFlags::IN);
+        }
+        let ready = wait::any_readable(&mut fds[..=self.lanes.len()], span)?;
+        if fds[0].revents().contains(PollFlags::IN) {
+            self.stop.clear();
+        }
+        Ok(ready)
+    }
+}
+
+/// Time that this thread waited in the run queue, ns; `None` where the kernel does not count.
+fn run_queue_wait() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
+const LAST_STRETCH: Duration = Duration::from_micros(3);
