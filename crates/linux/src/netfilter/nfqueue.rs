@@ -15,7 +15,7 @@ use rustix::net::{RecvFlags, SendFlags};
 pub use self::batch::{Batch, HeldPacket, PacketInfo, Received};
 pub use self::statistics::{QueueStatistics, queue_statistics};
 use super::attribute::{self, Head, Messages, Writer, native_u32};
-use super::exchange::SocketError;
+use super::exchange::{ControlSocket, Exchange, SocketError};
 use crate::sys::netlink::{self, SLOTS};
 
 /// What a queue shall be.
@@ -253,7 +253,7 @@ impl Queue {
             .map_err(|error| OpenError::Exchange { number, error })?;
         match answer {
             Some(0) => Ok(()),
-            Some(error) => Err(binding_error(number, error, queue_is_taken(number))),
+            Some(error) => Err(binding_error(number, error, may_configure())),
             None => Err(OpenError::NoAnswer { number, receive_buffer: self.receive_buffer }),
         }
     }
@@ -361,12 +361,12 @@ fn is_temporary(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM))
 }
 
-/// `taken`: the kernel's table lists the queue. It answers EPERM both to a stranger's queue and to
-/// a missing capability.
-fn binding_error(number: u16, error: i32, taken: bool) -> OpenError {
+/// `permitted`: the kernel takes configuration from us. It answers EPERM both to a stranger's queue
+/// and to a missing capability.
+fn binding_error(number: u16, error: i32, permitted: bool) -> OpenError {
     match error {
         libc::EBUSY => OpenError::Taken { number },
-        libc::EPERM if taken => OpenError::Taken { number },
+        libc::EPERM if permitted => OpenError::Taken { number },
         libc::EPERM => OpenError::NotPermitted { number },
         // nfnetlink's answer to a subsystem that it neither has nor can load.
         libc::EINVAL => OpenError::Missing,
@@ -374,8 +374,21 @@ fn binding_error(number: u16, error: i32, taken: bool) -> OpenError {
     }
 }
 
-fn queue_is_taken(number: u16) -> bool {
-    queue_statistics(number).is_ok_and(|row| row.is_some())
+fn may_configure() -> bool {
+    let socket = ControlSocket::open().map_err(|refused| refused.error);
+    socket.and_then(|mut socket| ask_nothing(&mut socket)).is_ok_and(|answer| answer == Some(0))
+}
+
+/// The error number with which NFQUEUE answers a request to do nothing: 0 if it is there and takes
+/// requests from us. `PF_BIND` is obsolete: every kernel since Linux 3.8 that has NFQUEUE accepts
+/// it and ignores it.
+pub(super) fn ask_nothing(kernel: &mut impl Exchange) -> io::Result<Option<i32>> {
+    let mut request = Writer::default();
+    let flags = attribute::REQUEST | attribute::ACK;
+    request.message(Head { kind: CONFIG, flags, sequence: 0, family: 0, resource: 0 });
+    request.attribute(NFQA_CFG_CMD, &PF_BIND);
+    let answers = kernel.exchange(request.bytes())?;
+    Ok(answers.first().map(|answer| answer.error))
 }
 
 /// The kernel's own bound: an attribute with its header must fit 16 bits.
@@ -386,17 +399,19 @@ const VERDICT_SIZE: usize = 40;
 
 pub(super) const QUEUE_SUBSYSTEM: u16 = 3 << 8;
 const VERDICT: u16 = QUEUE_SUBSYSTEM | 1;
-pub(super) const CONFIG: u16 = QUEUE_SUBSYSTEM | 2;
+const CONFIG: u16 = QUEUE_SUBSYSTEM | 2;
 const NF_DROP: u32 = 0;
 const NF_ACCEPT: u32 = 1;
 const NFQA_VERDICT_HDR: u16 = 2;
 const NFQA_MARK: u16 = 3;
-pub(super) const NFQA_CFG_CMD: u16 = 1;
+const NFQA_CFG_CMD: u16 = 1;
 const NFQA_CFG_PARAMS: u16 = 2;
 const NFQA_CFG_QUEUE_MAXLEN: u16 = 3;
 const NFQA_CFG_MASK: u16 = 4;
 const NFQA_CFG_FLAGS: u16 = 5;
 const NFQNL_CFG_CMD_BIND: u8 = 1;
+/// `NFQNL_CFG_CMD_PF_BIND` for `AF_INET`.
+pub(super) const PF_BIND: [u8; 4] = [3, 0, 0, 2];
 const NFQNL_COPY_META: u8 = 1;
 const NFQNL_COPY_PACKET: u8 = 2;
 const NFQA_CFG_F_FAIL_OPEN: u32 = 1;
@@ -454,9 +469,32 @@ mod tests {
     }
 
     #[test]
+    fn packets_that_came_before_the_acknowledgement_are_read_first_and_in_order() {
+        let mut queue = Queue {
+            socket: netlink::netfilter_socket().unwrap(),
+            config: CONFIGURATION,
+            receive_buffer: 0,
+            early: (0..70_u8).map(batch::tests::packet_with_id).collect(),
+            outgoing: Vec::new(),
+        };
+        let mut batch = queue.batch();
+        let mut read = || {
+            let count = queue.receive(&mut batch).unwrap();
+            let id = |received| match received {
+                Received::Packet(packet) => packet.info.id,
+                other => panic!("unexpected {other:?}"),
+            };
+            (count, batch.iter().map(id).collect::<Vec<_>>())
+        };
+        assert_eq!(read(), (64, (0..64).collect()));
+        assert_eq!(read(), (6, (64..70).collect()));
+        assert_eq!(read(), (0, vec![]));
+    }
+
+    #[test]
     fn each_refusal_is_told_apart() {
-        let words = |error, taken| binding_error(7, error, taken).to_string();
-        assert!(words(libc::EBUSY, false).contains("taken by another program"));
+        let words = |error, permitted| binding_error(7, error, permitted).to_string();
+        assert!(words(libc::EBUSY, true).contains("taken by another program"));
         assert!(words(libc::EPERM, true).contains("taken by another program"));
         assert!(words(libc::EPERM, false).contains("CAP_NET_ADMIN"));
         assert!(words(libc::EINVAL, false).contains("modprobe nfnetlink_queue"));

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use super::attribute::{self, Head, Writer};
 use super::exchange::{ControlSocket, Exchange, SocketError};
 use super::nfqueue;
 use super::nftables::{self, Family, Hook, HookConfig, HookError, HookRule, QueueAction};
@@ -61,15 +60,8 @@ fn probe_kernel(kernel: &mut impl Exchange) -> Result<Support, Missing> {
     }
 }
 
-/// `PF_BIND` is obsolete: since Linux 3.8 every kernel that has NFQUEUE answers it with success
-/// and does nothing.
 fn probe_queue(kernel: &mut impl Exchange) -> Result<(), Missing> {
-    let mut request = Writer::default();
-    let flags = attribute::REQUEST | attribute::ACK;
-    request.message(Head { kind: nfqueue::CONFIG, flags, sequence: 0, family: 0, resource: 0 });
-    request.attribute(nfqueue::NFQA_CFG_CMD, &[NFQNL_CFG_CMD_PF_BIND, 0, 0, AF_INET]);
-    let answers = kernel.exchange(request.bytes()).map_err(Missing::Unknown)?;
-    match answers.first().map(|answer| answer.error) {
+    match nfqueue::ask_nothing(kernel).map_err(Missing::Unknown)? {
         Some(0) => Ok(()),
         Some(libc::EPERM) => Err(Missing::NotPermitted),
         // nfnetlink's answer to a subsystem that it neither has nor can load.
@@ -96,13 +88,10 @@ fn trial_rules(stamp_arrival: bool) -> HookConfig {
     }
 }
 
-const NFQNL_CFG_CMD_PF_BIND: u8 = 3;
-const AF_INET: u8 = 2;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netfilter::attribute::Messages;
+    use crate::netfilter::attribute::{self, Messages};
     use crate::netfilter::exchange::Answer;
 
     /// Answers success to what asks for it, except where a message contains these bytes.
@@ -180,7 +169,7 @@ mod tests {
 
     #[test]
     fn each_answer_of_the_queue_subsystem_is_told_apart() {
-        let words = |error| outcome(&[(&[NFQNL_CFG_CMD_PF_BIND, 0, 0, AF_INET], error)]);
+        let words = |error| outcome(&[(&nfqueue::PF_BIND, error)]);
         assert!(words(libc::EINVAL).unwrap_err().contains("modprobe nfnetlink_queue"));
         assert!(words(libc::EPERM).unwrap_err().contains("CAP_NET_ADMIN"));
         assert!(words(libc::ENOMEM).unwrap_err().contains("cannot find out"));

@@ -254,12 +254,19 @@ const NFQA_SKB_CSUMNOTREADY: u32 = 1;
 const NFQA_SKB_GSO: u32 = 2;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::{CONFIG, NFQA_MARK, VERDICT};
     use super::*;
     use crate::netfilter::attribute::{Head, NLMSG_ERROR, Writer};
 
     const HEAD: Head = Head { kind: PACKET, flags: 0, sequence: 0, family: 2, resource: 5 };
+
+    pub(in crate::netfilter) fn packet_with_id(id: u8) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.message(HEAD);
+        writer.attribute(NFQA_PACKET_HDR, &[0, 0, 0, id, 0x08, 0x00, 2]);
+        writer.bytes().to_vec()
+    }
 
     fn packet_message() -> Vec<u8> {
         let mut writer = Writer::default();

@@ -20,7 +20,12 @@ pub struct QueueStatistics {
 }
 
 /// The kernel's account of queue `number` in the calling thread's network namespace; `None` when
-/// nobody is bound to it. Needs `/proc`.
+/// nobody is bound to it.
+///
+/// Needs `/proc`, and the right to read the file: its mode is 0440, and its owner is whoever was
+/// root of the user namespace when the network namespace was made. So in a user namespace write
+/// the `uid_map` first, make the network namespace afterwards; made together, the file belongs to
+/// nobody there and this fails with `EACCES`.
 pub fn queue_statistics(number: u16) -> io::Result<Option<QueueStatistics>> {
     // Not /proc/net: that is the namespace of the process's first thread.
     let text = std::fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_queue")?;
