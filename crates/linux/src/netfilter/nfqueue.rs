@@ -4,6 +4,7 @@
 //! sends the packet on inside our own system call. Messages: linux/netfilter/nfnetlink_queue.h.
 
 mod batch;
+mod error;
 mod statistics;
 
 use std::collections::VecDeque;
@@ -13,6 +14,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{RecvFlags, SendFlags};
 
 pub use self::batch::{Batch, HeldPacket, PacketInfo, Received};
+pub use self::error::OpenError;
+use self::error::binding_error;
 pub use self::statistics::{QueueStatistics, queue_statistics};
 use super::attribute::{self, Head, Messages, Writer, native_u32};
 use super::exchange::{ControlSocket, Exchange, SocketError};
@@ -71,76 +74,6 @@ pub struct Losses {
     /// Messages for which the receive buffer had no room, since the queue was opened. With
     /// `fail_open` those packets passed by the link, else they are gone.
     pub receive_buffer: u64,
-}
-
-/// Why a queue could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// No socket.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// A socket option.
-    #[error("cannot set {option} on the queue's socket: {error}")]
-    Option {
-        /// Its name.
-        option: &'static str,
-        /// The kernel's answer.
-        #[source]
-        error: io::Error,
-    },
-    /// The request could not be sent, or the answer not be read.
-    #[error("cannot talk to the kernel about queue {number}: {error}")]
-    Exchange {
-        /// The queue.
-        number: u16,
-        /// What failed.
-        #[source]
-        error: io::Error,
-    },
-    /// Another socket has it.
-    #[error(
-        "queue {number} is taken by another program in this network namespace: choose another \
-             number, or stop that program (see /proc/net/netfilter/nfnetlink_queue)"
-    )]
-    Taken {
-        /// The queue.
-        number: u16,
-    },
-    /// No `CAP_NET_ADMIN`.
-    #[error(
-        "not permitted to bind queue {number}: run as root, or in a user namespace that owns \
-             this network namespace (CAP_NET_ADMIN)"
-    )]
-    NotPermitted {
-        /// The queue.
-        number: u16,
-    },
-    /// The kernel has no NFQUEUE.
-    #[error(
-        "this kernel has no NFQUEUE: load it with `modprobe nfnetlink_queue` \
-             (CONFIG_NETFILTER_NETLINK_QUEUE)"
-    )]
-    Missing,
-    /// Any other answer.
-    #[error("the kernel refused to bind queue {number}: {error}")]
-    Refused {
-        /// The queue.
-        number: u16,
-        /// The kernel's answer.
-        #[source]
-        error: io::Error,
-    },
-    /// The answer did not come, which a full receive buffer can do.
-    #[error(
-        "the kernel did not answer about queue {number}: its receive buffer of {receive_buffer} \
-             bytes filled up at once; ask for a larger one"
-    )]
-    NoAnswer {
-        /// The queue.
-        number: u16,
-        /// The buffer's size in bytes.
-        receive_buffer: usize,
-    },
 }
 
 impl Queue {
@@ -361,19 +294,6 @@ fn is_temporary(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM))
 }
 
-/// `permitted`: the kernel takes configuration from us. It answers EPERM both to a stranger's queue
-/// and to a missing capability.
-fn binding_error(number: u16, error: i32, permitted: bool) -> OpenError {
-    match error {
-        libc::EBUSY => OpenError::Taken { number },
-        libc::EPERM if permitted => OpenError::Taken { number },
-        libc::EPERM => OpenError::NotPermitted { number },
-        // nfnetlink's answer to a subsystem that it neither has nor can load.
-        libc::EINVAL => OpenError::Missing,
-        other => OpenError::Refused { number, error: io::Error::from_raw_os_error(other) },
-    }
-}
-
 fn may_configure() -> bool {
     let socket = ControlSocket::open().map_err(|refused| refused.error);
     socket.and_then(|mut socket| ask_nothing(&mut socket)).is_ok_and(|answer| answer == Some(0))
@@ -489,16 +409,6 @@ mod tests {
         assert_eq!(read(), (64, (0..64).collect()));
         assert_eq!(read(), (6, (64..70).collect()));
         assert_eq!(read(), (0, vec![]));
-    }
-
-    #[test]
-    fn each_refusal_is_told_apart() {
-        let words = |error, permitted| binding_error(7, error, permitted).to_string();
-        assert!(words(libc::EBUSY, true).contains("taken by another program"));
-        assert!(words(libc::EPERM, true).contains("taken by another program"));
-        assert!(words(libc::EPERM, false).contains("CAP_NET_ADMIN"));
-        assert!(words(libc::EINVAL, false).contains("modprobe nfnetlink_queue"));
-        assert!(words(libc::ENOMEM, false).contains("refused to bind queue 7"));
     }
 
     #[test]
