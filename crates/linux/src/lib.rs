@@ -6,5 +6,7 @@ pub mod clock;
 pub mod driver;
 pub mod host;
 pub mod netfilter;
+pub mod observe;
 mod sys;
+pub mod traffic;
 pub mod wait;

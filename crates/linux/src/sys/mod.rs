@@ -3,3 +3,4 @@
 
 pub(crate) mod netlink;
 pub(crate) mod schedule;
+pub(crate) mod socket;
