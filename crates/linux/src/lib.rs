@@ -4,9 +4,15 @@
 
 pub mod clock;
 pub mod driver;
+pub mod fault;
 pub mod host;
+pub mod lab;
+pub mod namespace;
 pub mod netfilter;
 pub mod observe;
+pub mod probe;
+pub mod process;
+pub mod rtnetlink;
 mod sys;
 pub mod traffic;
 pub mod wait;

@@ -1,0 +1,54 @@
+//! Signals to the engine, read from a descriptor instead of interrupting it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use crate::sys;
+
+/// SIGINT, SIGTERM, SIGHUP and SIGQUIT, blocked and read by `poll`. SIGTSTP keeps its effect:
+/// the terminal stops the command and the engine together.
+#[derive(Debug)]
+pub struct SignalFd(OwnedFd);
+
+/// A signal that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its number.
+    pub signal: i32,
+    /// Whether the terminal sent it, to the whole foreground process group: then the command has
+    /// it already. A signal from a process reached the engine only, and is to be handed on.
+    pub from_terminal: bool,
+}
+
+impl SignalFd {
+    /// Blocks the signals in the calling thread, and in the threads it starts from now on; to be
+    /// called before there are others. The command gets an empty signal mask again.
+    pub fn new() -> Result<Self, Errno> {
+        sys::process::block_and_open(&SIGNALS).map(Self)
+    }
+
+    /// The next signal, without waiting.
+    pub fn next(&self) -> Result<Option<Received>, Errno> {
+        let info = sys::process::read_signal(self.0.as_fd())?;
+        Ok(info.map(|info| Received { signal: info.signal, from_terminal: info.code == SI_KERNEL }))
+    }
+}
+
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Drop for SignalFd {
+    fn drop(&mut self) {
+        // Fails only for numbers that are no signals; these were accepted before.
+        let _ = sys::process::unblock(&SIGNALS);
+    }
+}
+
+const SIGNALS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// `si_code` of what the kernel sent itself, as the terminal driver does (`sigaction(2)`).
+const SI_KERNEL: i32 = 0x80;
