@@ -35,7 +35,8 @@ enum Input {
     Change(usize, Instant),
 }
 
-/// What happens at a time. Equal times are served in the order in which they were put down.
+/// What happens outside of the driver. Equal times are served in the order in which they were put
+/// down, all of them before the driver looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A sender's own clock.
@@ -44,19 +45,22 @@ enum Event {
     Feedback { source: usize, number: u64, lost: bool },
     /// A live change.
     Change { index: usize },
-    /// The link's deadline, for the sleep of this number.
-    Deadline { sleep: u64 },
-    /// The driver looks.
-    Wake,
 }
 
 /// The driver's sleep.
 #[derive(Debug, Default)]
 struct Sleep {
-    /// Counts sleeps: a deadline of an earlier one is void.
-    number: u64,
-    /// Something has called; the wake-up is on its way.
-    called: bool,
+    /// The link's deadline.
+    until: Option<Instant>,
+    /// Something has called; the driver looks then.
+    looks: Option<Instant>,
+}
+
+impl Sleep {
+    /// When something is to be done for the driver.
+    fn next(&self) -> Option<Instant> {
+        self.looks.or(self.until)
+    }
 }
 
 impl<'a, F: FnMut(&Fate)> Driver<'a, F> {
@@ -85,21 +89,35 @@ impl<'a, F: FnMut(&Fate)> Driver<'a, F> {
     }
 
     pub(crate) fn run(mut self) -> Result<Outcome, ConfigError> {
-        while let Some((now, event)) = self.agenda.next() {
-            match event {
-                Event::Timer { source } => self.on_timer(source, now),
-                Event::Feedback { source, number, lost } => {
-                    let count = self.senders[source].on_feedback(number, lost);
-                    self.send(source, count, now);
-                }
-                Event::Change { index } => self.arrive(Input::Change(index, now), now),
-                Event::Deadline { sleep } if sleep == self.sleep.number => self.call(now),
-                Event::Deadline { .. } => {}
-                Event::Wake => self.look(now)?,
+        loop {
+            match (self.sleep.next(), self.agenda.peek()) {
+                (Some(now), event) if event.is_none_or(|at| now < at) => self.on_driver(now)?,
+                (_, Some(_)) => self.on_event(),
+                (_, None) => break,
             }
         }
         let sent = self.senders.iter().map(|sender| sender.sent).collect();
         Ok(self.sink.finish(self.scenario, sent, self.link.snapshot()))
+    }
+
+    fn on_driver(&mut self, now: Instant) -> Result<(), ConfigError> {
+        if self.sleep.looks.is_some() {
+            return self.look(now);
+        }
+        self.call(now);
+        Ok(())
+    }
+
+    fn on_event(&mut self) {
+        match self.agenda.next() {
+            Some((now, Event::Timer { source })) => self.on_timer(source, now),
+            Some((now, Event::Feedback { source, number, lost })) => {
+                let count = self.senders[source].on_feedback(number, lost);
+                self.send(source, count, now);
+            }
+            Some((now, Event::Change { index })) => self.arrive(Input::Change(index, now), now),
+            None => {}
+        }
     }
 
     fn on_timer(&mut self, source: usize, now: Instant) {
@@ -138,17 +156,15 @@ impl<'a, F: FnMut(&Fate)> Driver<'a, F> {
 
     /// Something happens at `now` for which the driver wakes up, unless it is on its way already.
     fn call(&mut self, now: Instant) {
-        if !self.sleep.called {
-            self.sleep.called = true;
-            let late = self.scenario.wakes.draw(&mut self.lateness);
-            self.agenda.put(now + late, Event::Wake);
+        if self.sleep.looks.is_none() {
+            self.sleep.looks = Some(now + self.scenario.wakes.draw(&mut self.lateness));
         }
     }
 
     /// The driver is awake at `now`: read, decide, release, sleep again.
     fn look(&mut self, now: Instant) -> Result<(), ConfigError> {
         self.sink.wakes += 1;
-        for input in std::mem::take(&mut self.inbox) {
+        for input in self.inbox.drain(..) {
             match input {
                 Input::Packet(packet) => self.link.arrive(packet),
                 Input::Change(index, at) => {
@@ -160,11 +176,8 @@ impl<'a, F: FnMut(&Fate)> Driver<'a, F> {
         while let Some(output) = self.link.poll() {
             self.settle(output, now);
         }
-        self.sleep = Sleep { number: self.sleep.number + 1, called: false };
-        if let Some(deadline) = self.link.next_event() {
-            let sleep = self.sleep.number;
-            self.agenda.put(deadline.at.max(now), Event::Deadline { sleep });
-        }
+        let until = self.link.next_event().map(|deadline| deadline.at.max(now));
+        self.sleep = Sleep { until, looks: None };
         Ok(())
     }
 
@@ -211,6 +224,10 @@ impl Agenda {
         self.count += 1;
     }
 
+    fn peek(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse((at, _, _))| *at)
+    }
+
     fn next(&mut self) -> Option<(Instant, Event)> {
         self.heap.pop().map(|Reverse((at, _, event))| (at, event))
     }
@@ -224,12 +241,12 @@ mod tests {
     fn events_of_one_instant_come_in_the_order_in_which_they_were_put_down() {
         let mut agenda = Agenda::default();
         let at = Instant::from_nanos;
-        agenda.put(at(2), Event::Wake);
-        agenda.put(at(1), Event::Wake);
-        agenda.put(at(1), Event::Timer { source: 0 });
+        agenda.put(at(2), Event::Timer { source: 0 });
+        agenda.put(at(1), Event::Timer { source: 9 });
+        agenda.put(at(1), Event::Timer { source: 3 });
         let order: Vec<_> = core::iter::from_fn(|| agenda.next()).collect();
         let expected =
-            [(at(1), Event::Wake), (at(1), Event::Timer { source: 0 }), (at(2), Event::Wake)];
+            [(1, 9), (1, 3), (2, 0)].map(|(nanos, source)| (at(nanos), Event::Timer { source }));
         assert_eq!(order, expected);
     }
 
