@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod any;
 mod delay;
 mod fairness;
 mod lateness;
