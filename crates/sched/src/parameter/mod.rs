@@ -247,7 +247,8 @@ impl ConfigBuilder {
         Ok(self)
     }
 
-    /// The whole, checked by [`LinkConfig::validate`]; a burst needs a rate as well.
+    /// The whole, checked by [`LinkConfig::validate`]; a burst needs a rate, a
+    /// peakrate a lower rate and a burst as well.
     pub fn finish(self) -> Result<LinkConfig, ConfigError> {
         let last = |name: &str| self.places.iter().rev().find(|(known, _)| *known == name);
         match self.config.validate_as_written() {

@@ -99,6 +99,19 @@ fn live_changes_are_read_in_the_same_words() {
 }
 
 #[test]
+fn a_live_change_may_lift_the_rate_over_burst_and_peakrate() {
+    let running = parse("rate=10mbit burst=15kb peakrate=20mbit delay=5ms jitter=2ms");
+    for (text, expected) in [
+        ("rate=30mbit", Ok(())),
+        ("rate=unlimited", Ok(())),
+        ("delay=1ms", Err("jitter: 2ms is more than the delay of 1ms".to_owned())),
+    ] {
+        let changed = running.changed(&Change::parse(text, "set").unwrap());
+        assert_eq!(changed.validate().map_err(|error| error.to_string()), expected, "{text}");
+    }
+}
+
+#[test]
 fn the_limit_in_force_is_what_the_rate_carries_or_sixteen_packets() {
     let bytes = |bytes| QueueLimit { bytes, ..QueueLimit::NONE };
     for (text, limit) in [

@@ -11,8 +11,11 @@ impl LinkConfig {
     /// Bounds of `framing` and of `overhead` to both sides, in bytes: the greatest IPv4 packet.
     pub const MAX_OVERHEAD: u32 = 65_535;
 
-    /// Refuses values out of range and parameters that contradict each other. The error's place is
-    /// the parameter to change.
+    /// Refuses values out of range and parameters with which no link can work. The error's place
+    /// is the parameter to change. [`LinkConfig::parse`] and [`ConfigBuilder`] refuse more: what
+    /// only a mistake in writing explains.
+    ///
+    /// [`ConfigBuilder`]: crate::ConfigBuilder
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.check_overhead()?;
         self.check_rates()?;
@@ -23,11 +26,18 @@ impl LinkConfig {
     }
 
     /// What makes no sense when it is written so, though a link in operation may come to it: a
-    /// live change may lift the rate and leave the burst for later.
+    /// live change may lift the rate and leave burst and peakrate for later. Then the lower of rate
+    /// and peakrate binds.
     pub(super) fn validate_as_written(&self) -> Result<(), ConfigError> {
         self.validate()?;
-        let needless = self.burst.is_some() && self.rate == Rate::UNLIMITED;
-        ensure(!needless, "burst", || "needs a rate".into())
+        let unlimited = self.rate == Rate::UNLIMITED;
+        ensure(self.burst.is_none() || !unlimited, "burst", || "needs a rate".into())?;
+        let Some(peak) = self.peakrate else { return Ok(()) };
+        ensure(!unlimited, "peakrate", || "needs a rate and a burst".into())?;
+        ensure(self.burst.is_some(), "peakrate", || "needs a burst".into())?;
+        ensure(peak > self.rate, "peakrate", || {
+            format!("{peak} is not above the rate of {}", self.rate)
+        })
     }
 
     fn check_overhead(&self) -> Result<(), ConfigError> {
@@ -46,12 +56,6 @@ impl LinkConfig {
         })?;
         ensure(self.burst != Some(0), "burst", || {
             "0b is no burst, expected 1b or more, or none".into()
-        })?;
-        let Some(peak) = self.peakrate else { return Ok(()) };
-        ensure(self.rate != Rate::UNLIMITED, "peakrate", || "needs a rate and a burst".into())?;
-        ensure(self.burst.is_some(), "peakrate", || "needs a burst".into())?;
-        ensure(peak > self.rate, "peakrate", || {
-            format!("{peak} is not above the rate of {}", self.rate)
         })
     }
 
