@@ -1,1 +1,4 @@
 //! The program: command line, configuration, report. One file per subcommand.
+
+pub mod log;
+pub mod verify;

@@ -1,0 +1,251 @@
+//! Records into blocks, blocks into a file.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+
+use super::codec::Encoder;
+use super::frame::{FrameHead, Kind, MAGIC, VERSION};
+use super::header::Header;
+use super::record::Record;
+use super::trailer::{DirectionTrailer, EndRecord, Trailer};
+use super::writer::LogError;
+use super::{Direction, frame};
+
+/// Writes a log: the header at once, then records in any mixture of directions, then the trailer.
+///
+/// The first failure to write ends the log: it is cut back to its last whole block, and what
+/// comes later is only counted. The file is always a prefix of what happened in each direction.
+#[derive(Debug)]
+pub struct BlockWriter<S: Sink> {
+    sink: S,
+    lanes: [Lane; 2],
+    /// Bytes up to the end of the last whole frame.
+    written: u64,
+    error: Option<io::Error>,
+    /// Two places to cut the log at, [`ROOM`] or more bytes apart, the earlier first.
+    cuts: [Cut; 2],
+    /// A frame written in part could not be cut off: nothing may follow it.
+    closed: bool,
+}
+
+/// Where a log goes.
+pub trait Sink: Write {
+    /// Makes `len` bytes all there is, so that a frame written in part disappears.
+    fn cut(&mut self, len: u64) -> io::Result<()>;
+}
+
+/// How a direction ended.
+#[derive(Clone, Debug, Default)]
+pub struct DirectionEnd {
+    /// `None` when it broke off.
+    pub end: Option<EndRecord>,
+    /// Records that never reached the writer.
+    pub unwritten: u64,
+}
+
+/// What became of a log.
+#[derive(Debug)]
+pub struct LogSummary {
+    /// Bytes in the file.
+    pub bytes: u64,
+    /// Records in the file, up and down.
+    pub records: [u64; 2],
+    /// Records that are not, up and down.
+    pub unwritten: [u64; 2],
+    /// Whether all of the run is in it.
+    pub complete: bool,
+    /// Why writing ended early.
+    pub error: Option<io::Error>,
+}
+
+/// The end of a frame, and the records written up to there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cut {
+    bytes: u64,
+    records: [u64; 2],
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    encoder: Encoder,
+    block: Vec<u8>,
+    /// Records in `block`.
+    count: u32,
+    written: u64,
+    unwritten: u64,
+}
+
+/// A block is written when it has this many bytes: few enough that a killed run loses little,
+/// enough that head and system call do not count.
+const BLOCK: usize = 64 << 10;
+
+/// What a full disk makes the log give back at least, so that its trailer (some 900 bytes) finds
+/// room.
+const ROOM: u64 = 4096;
+
+impl<S: Sink> BlockWriter<S> {
+    /// Begins a log.
+    pub fn start(sink: S, header: &Header) -> Result<Self, LogError> {
+        let mut writer = Self {
+            sink,
+            lanes: Default::default(),
+            written: 0,
+            error: None,
+            cuts: Default::default(),
+            closed: false,
+        };
+        let mut front = MAGIC.to_vec();
+        front.extend_from_slice(&VERSION.to_le_bytes());
+        writer.sink.write_all(&front).map_err(LogError::Write)?;
+        writer.written = front.len() as u64;
+        writer.frame(Kind::Header, 0, &json(header)?);
+        if let Some(error) = writer.error.take() {
+            return Err(LogError::Write(error));
+        }
+        writer.cuts = [Cut { bytes: writer.written, records: [0; 2] }; 2];
+        Ok(writer)
+    }
+
+    /// The next record of a direction.
+    pub fn record(&mut self, direction: Direction, record: &Record) {
+        let lane = &mut self.lanes[direction.index()];
+        if self.error.is_some() {
+            lane.unwritten += 1;
+            return;
+        }
+        lane.encoder.encode(record, &mut lane.block);
+        lane.count += 1;
+        if lane.block.len() >= BLOCK {
+            self.flush_one(direction);
+        }
+    }
+
+    /// Writes the blocks begun.
+    pub fn flush(&mut self) {
+        for direction in Direction::BOTH {
+            self.flush_one(direction);
+        }
+    }
+
+    /// Writes what is left and the trailer.
+    pub fn finish(mut self, ends: &[DirectionEnd; 2]) -> Result<LogSummary, LogError> {
+        self.flush();
+        let mut error = self.error.take();
+        let mut trailer = self.trailer(error.as_ref(), ends);
+        self.frame(Kind::Trailer, 0, &json(&trailer)?);
+        if let Some(late) = self.error.take() {
+            error = Some(error.unwrap_or(late));
+            self.make_room();
+            trailer = self.trailer(error.as_ref(), ends);
+            self.frame(Kind::Trailer, 0, &json(&trailer)?);
+        }
+        let late = self.error.take().or_else(|| self.sink.flush().err());
+        Ok(LogSummary {
+            bytes: self.written,
+            records: [trailer.up.records, trailer.down.records],
+            unwritten: [trailer.up.unwritten, trailer.down.unwritten],
+            complete: trailer.complete && late.is_none(),
+            error: error.or(late),
+        })
+    }
+
+    fn trailer(&self, error: Option<&io::Error>, ends: &[DirectionEnd; 2]) -> Trailer {
+        let [up, down] = Direction::BOTH.map(|direction| {
+            let (lane, end) = (&self.lanes[direction.index()], &ends[direction.index()]);
+            DirectionTrailer {
+                records: lane.written,
+                unwritten: lane.unwritten + end.unwritten,
+                end: end.end.clone(),
+            }
+        });
+        let whole = |end: &DirectionTrailer| end.unwritten == 0 && end.end.is_some();
+        let complete = error.is_none() && whole(&up) && whole(&down);
+        Trailer { complete, error: error.map(reason), up, down }
+    }
+
+    /// Gives up the last blocks in favour of the trailer: better a log that lacks a little more
+    /// and says what than one without an end.
+    fn make_room(&mut self) {
+        let cut = self.cuts[0];
+        if self.sink.cut(cut.bytes).is_err() {
+            self.closed = true;
+            return;
+        }
+        self.written = cut.bytes;
+        for (lane, records) in self.lanes.iter_mut().zip(cut.records) {
+            lane.unwritten += lane.written - records;
+            lane.written = records;
+        }
+    }
+
+    fn flush_one(&mut self, direction: Direction) {
+        let lane = &mut self.lanes[direction.index()];
+        let count = std::mem::take(&mut lane.count);
+        let mut block = std::mem::take(&mut lane.block);
+        if count > 0 && self.error.is_none() {
+            self.frame(Kind::Block(direction), count, &block);
+        }
+        let lane = &mut self.lanes[direction.index()];
+        match self.error {
+            None => lane.written += u64::from(count),
+            Some(_) => lane.unwritten += u64::from(count),
+        }
+        block.clear();
+        lane.block = block;
+        if self.written - self.cuts[1].bytes >= ROOM {
+            let records = self.lanes.each_ref().map(|lane| lane.written);
+            self.cuts = [self.cuts[1], Cut { bytes: self.written, records }];
+        }
+    }
+
+    fn frame(&mut self, kind: Kind, count: u32, payload: &[u8]) {
+        let result = match FrameHead::new(kind, count, payload) {
+            _ if self.closed => Err(io::ErrorKind::BrokenPipe.into()),
+            Some(head) => {
+                self.sink.write_all(&head.to_bytes()).and_then(|()| self.sink.write_all(payload))
+            }
+            None => Err(io::Error::other("a frame would be longer than 1 MiB")),
+        };
+        match result {
+            Ok(()) => self.written += (frame::HEAD + payload.len()) as u64,
+            Err(error) => {
+                // A pipe cannot be cut; a reader takes a frame without its end for the end.
+                self.closed |= self.sink.cut(self.written).is_err();
+                self.error = Some(error);
+            }
+        }
+    }
+}
+
+impl Sink for File {
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.set_len(len)?;
+        self.seek(SeekFrom::Start(len)).map(drop)
+    }
+}
+
+impl<S: Sink> Sink for &mut S {
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        (**self).cut(len)
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        Ok(())
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Result<Vec<u8>, LogError> {
+    serde_json::to_vec(value).map_err(|error| LogError::Write(error.into()))
+}
+
+/// The end of a sentence that begins "not written because".
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull => "the disk was full".to_owned(),
+        io::ErrorKind::QuotaExceeded => "the disk quota was used up".to_owned(),
+        _ => format!("writing failed ({error})"),
+    }
+}

@@ -1,0 +1,55 @@
+//! The run log: what a run was given and what it decided, compact and replayable.
+//!
+//! `docs/log.md` describes the bytes. One way in for each user:
+//!
+//! * a run: [`LogWriter`] and its two [`LogSender`]s, a thread behind a ring per direction
+//! * a reader of logs: [`LogReader`], one [`Entry`] after the other in bounded memory
+//! * a tool that makes or alters logs: [`BlockWriter`], the writer without the thread
+
+mod blocks;
+mod bytes;
+mod codec;
+mod frame;
+mod header;
+mod reader;
+mod record;
+mod trailer;
+mod writer;
+
+pub use blocks::{BlockWriter, DirectionEnd, LogSummary, Sink};
+pub use bytes::Bytes;
+pub use codec::{DecodeError, Decoder, Encoder};
+pub use header::{DirectionHeader, Epoch, Header, LimitRecord, LinkRecord};
+pub use reader::{Damage, Ending, Entry, LogReader, ReadError};
+pub use record::{Arrival, Departure, Dropped, Record};
+pub use trailer::{DirectionTrailer, EndRecord, SnapshotRecord, Trailer};
+pub use writer::{LogError, LogSender, LogWriter};
+
+/// A direction of the link. The two are independent links: only within one does order mean
+/// anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Direction {
+    /// From the command to its peer.
+    Up = 0,
+    /// From the peer to the command.
+    Down = 1,
+}
+
+impl Direction {
+    /// Both, in the order of [`Direction::index`].
+    pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
+
+    /// 0 for up, 1 for down.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The word in reports: `up` or `down`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+}

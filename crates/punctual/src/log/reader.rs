@@ -1,0 +1,294 @@
+//! Reading a log, one record after the other.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::Direction;
+use super::bytes::Bytes;
+use super::codec::{DecodeError, Decoder};
+use super::frame::{FrameHead, HEAD, Kind, MAGIC, VERSION};
+use super::header::Header;
+use super::record::Record;
+use super::trailer::Trailer;
+
+/// Reads a log. Holds one block (at most 1 MiB) at a time; whatever the bytes are, it neither
+/// panics nor holds more.
+#[derive(Debug)]
+pub struct LogReader<R> {
+    input: R,
+    /// Bytes read.
+    offset: u64,
+    header: Header,
+    decoders: [Decoder; 2],
+    /// Records read, by direction.
+    records: [u64; 2],
+    block: Block,
+    ending: Option<Ending>,
+}
+
+/// What [`LogReader::read`] finds next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A record of a direction.
+    Record(Direction, Record),
+    /// No more records.
+    End(Ending),
+}
+
+/// How a log ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With a trailer, which says whether the log is complete.
+    Trailer(Box<Trailer>),
+    /// Without: the run was killed, or the disk had no room for the trailer.
+    CutOff,
+}
+
+/// Why a file cannot be read as a log.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It cannot be opened.
+    #[error("cannot open {}: {error}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It cannot be read.
+    #[error("cannot read the log after {offset} bytes: {error}")]
+    Read {
+        /// How far it was read.
+        offset: u64,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It is something else.
+    #[error("not a log of punctual: it does not begin with PUNCTLOG")]
+    NotALog,
+    /// It is of another version.
+    #[error("a log of version {0}; this program reads version {VERSION}")]
+    Version(u32),
+    /// The header or trailer is not as documented.
+    #[error("the log's {place} is not as expected: {problem}")]
+    Json {
+        /// `header` or `trailer`.
+        place: &'static str,
+        /// What the parser said.
+        problem: String,
+    },
+    /// Bytes were altered or lost.
+    #[error("the log is damaged: the frame at byte {offset} {problem}")]
+    Damaged {
+        /// Where the frame begins.
+        offset: u64,
+        /// What is wrong.
+        problem: Damage,
+    },
+}
+
+/// What is wrong with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// Its head is none.
+    #[error("has no valid head")]
+    Head,
+    /// Its checksum differs.
+    #[error("does not have the checksum it names (CRC-32)")]
+    Checksum,
+    /// It has no place there.
+    #[error("does not belong there")]
+    Place,
+    /// A record in it is none.
+    #[error("holds no valid record: {0}")]
+    Record(DecodeError),
+    /// Its bytes and its count of records disagree.
+    #[error("has more bytes than its records")]
+    Surplus,
+    /// The trailer counts other records than there are.
+    #[error("names another number of records than the log holds")]
+    Count,
+}
+
+#[derive(Debug, Default)]
+struct Block {
+    /// Where its frame begins.
+    offset: u64,
+    direction: Option<Direction>,
+    payload: Vec<u8>,
+    /// Bytes of `payload` that are decoded.
+    decoded: usize,
+    /// Records not yet decoded.
+    left: u32,
+}
+
+impl LogReader<BufReader<File>> {
+    /// Opens a log.
+    pub fn open(path: &Path) -> Result<Self, ReadError> {
+        let file =
+            File::open(path).map_err(|error| ReadError::Open { path: path.to_owned(), error })?;
+        Self::new(BufReader::new(file))
+    }
+}
+
+impl<R: Read> LogReader<R> {
+    /// Reads the front of a log.
+    pub fn new(input: R) -> Result<Self, ReadError> {
+        let mut source = Source { input, offset: 0 };
+        let mut front = [0; 12];
+        let got = source.fill(&mut front)?;
+        let (magic, version) = front.split_at(MAGIC.len());
+        if got < front.len() || magic != MAGIC {
+            return Err(ReadError::NotALog);
+        }
+        let version = u32::from_le_bytes([version[0], version[1], version[2], version[3]]);
+        if version != VERSION {
+            return Err(ReadError::Version(version));
+        }
+        let mut payload = Vec::new();
+        let at = source.offset;
+        let header = match source.frame(&mut payload)? {
+            Some(FrameHead { kind: Kind::Header, .. }) => parse("header", &payload)?,
+            Some(_) => return Err(damaged(at, Damage::Place)),
+            None => return Err(damaged(at, Damage::Head)),
+        };
+        Ok(Self {
+            input: source.input,
+            offset: source.offset,
+            header,
+            decoders: Default::default(),
+            records: [0; 2],
+            block: Block::default(),
+            ending: None,
+        })
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The next record. After the end, the end again.
+    pub fn read(&mut self) -> Result<Entry, ReadError> {
+        loop {
+            if let Some(ending) = &self.ending {
+                return Ok(Entry::End(ending.clone()));
+            }
+            if let Some((direction, record)) = self.decode()? {
+                self.records[direction.index()] += 1;
+                return Ok(Entry::Record(direction, record));
+            }
+            self.next_frame()?;
+        }
+    }
+
+    /// The next record of the block at hand; `None` when it is used up.
+    fn decode(&mut self) -> Result<Option<(Direction, Record)>, ReadError> {
+        let block = &mut self.block;
+        let Some(direction) = block.direction.filter(|_| block.left > 0) else { return Ok(None) };
+        let mut bytes = Bytes::new(&block.payload[block.decoded..]);
+        let record = self.decoders[direction.index()].decode(&mut bytes);
+        let record = record.map_err(|error| damaged(block.offset, Damage::Record(error)))?;
+        block.decoded = block.payload.len() - bytes.len();
+        block.left -= 1;
+        if block.left == 0 && !bytes.is_empty() {
+            return Err(damaged(block.offset, Damage::Surplus));
+        }
+        Ok(Some((direction, record)))
+    }
+
+    fn next_frame(&mut self) -> Result<(), ReadError> {
+        let at = self.offset;
+        let mut source = Source { input: &mut self.input, offset: at };
+        let head = source.frame(&mut self.block.payload)?;
+        self.offset = source.offset;
+        match head {
+            None => self.ending = Some(Ending::CutOff),
+            Some(FrameHead { kind: Kind::Block(direction), count, .. }) => {
+                if count == 0 {
+                    return Err(damaged(at, Damage::Place));
+                }
+                self.block.offset = at;
+                self.block.direction = Some(direction);
+                self.block.decoded = 0;
+                self.block.left = count;
+            }
+            Some(FrameHead { kind: Kind::Trailer, .. }) => self.end(at)?,
+            Some(FrameHead { kind: Kind::Header, .. }) => {
+                return Err(damaged(at, Damage::Place));
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, at: u64) -> Result<(), ReadError> {
+        let trailer: Trailer = parse("trailer", &self.block.payload)?;
+        if [trailer.up.records, trailer.down.records] != self.records {
+            return Err(damaged(at, Damage::Count));
+        }
+        let mut source = Source { input: &mut self.input, offset: self.offset };
+        if source.fill(&mut [0])? > 0 {
+            return Err(damaged(self.offset, Damage::Place));
+        }
+        self.ending = Some(Ending::Trailer(Box::new(trailer)));
+        Ok(())
+    }
+}
+
+/// Bytes and how many there were.
+struct Source<R> {
+    input: R,
+    offset: u64,
+}
+
+impl<R: Read> Source<R> {
+    /// The next frame, its checksum verified; `None` where the file ends before the frame does.
+    fn frame(&mut self, payload: &mut Vec<u8>) -> Result<Option<FrameHead>, ReadError> {
+        let at = self.offset;
+        let mut head = [0; HEAD];
+        if self.fill(&mut head)? < HEAD {
+            return Ok(None);
+        }
+        let head = FrameHead::from_bytes(head).ok_or_else(|| damaged(at, Damage::Head))?;
+        payload.clear();
+        // Grows with what there is, not with what a forged length claims.
+        let got = (&mut self.input).take(head.len.into()).read_to_end(payload);
+        let got = got.map_err(|error| ReadError::Read { offset: self.offset, error })?;
+        self.offset += got as u64;
+        if got as u64 != u64::from(head.len) {
+            return Ok(None);
+        }
+        if head.checksum(payload) != head.crc {
+            return Err(damaged(at, Damage::Checksum));
+        }
+        Ok(Some(head))
+    }
+
+    /// Fills `buffer` as far as there is something.
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.input.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ReadError::Read { offset: self.offset, error }),
+            }
+        }
+        self.offset += filled as u64;
+        Ok(filled)
+    }
+}
+
+fn parse<T: serde::de::DeserializeOwned>(
+    place: &'static str,
+    payload: &[u8],
+) -> Result<T, ReadError> {
+    serde_json::from_slice(payload)
+        .map_err(|error| ReadError::Json { place, problem: error.to_string() })
+}
+
+fn damaged(offset: u64, problem: Damage) -> ReadError {
+    ReadError::Damaged { offset, problem }
+}

@@ -1,0 +1,146 @@
+//! The trailer: how the run ended and whether the log holds all of it.
+
+use std::collections::BTreeMap;
+
+use punctual_sched::{DropReason, Instant, Snapshot};
+use serde::{Deserialize, Serialize};
+
+use super::Direction;
+
+/// The last frame of a log, as JSON. A log without one belongs to a run that was killed, or whose
+/// disk had no room left even for this.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trailer {
+    /// Whether every record of the run is in the log and both directions were ended.
+    pub complete: bool,
+    /// Why writing to the file ended early, as the end of a sentence: `the disk was full`.
+    pub error: Option<String>,
+    /// From the command to its peer.
+    pub up: DirectionTrailer,
+    /// From the peer to the command.
+    pub down: DirectionTrailer,
+}
+
+/// The end of one direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectionTrailer {
+    /// Records in the log.
+    pub records: u64,
+    /// Records that came after the last one in the log and were only counted.
+    pub unwritten: u64,
+    /// `null` when the run broke off before it ended the direction.
+    pub end: Option<EndRecord>,
+}
+
+/// A direction's link when it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndRecord {
+    /// The last time given to the link, by `advance`.
+    pub end_ns: u64,
+    /// Its counters at that time.
+    pub snapshot: SnapshotRecord,
+}
+
+/// A [`Snapshot`] by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are those of `Snapshot`")]
+pub struct SnapshotRecord {
+    pub packets_in: u64,
+    pub packets_out: u64,
+    pub dropped: BTreeMap<String, u64>,
+    pub queued: u64,
+    pub marked: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub bytes_dropped: u64,
+    pub backlog_packets: u64,
+    pub backlog_bytes: u64,
+    pub backlog_peak_bytes: u64,
+    pub held_bytes: u64,
+    pub held_peak_bytes: u64,
+}
+
+impl Trailer {
+    /// Of one direction.
+    pub fn direction(&self, direction: Direction) -> &DirectionTrailer {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+}
+
+impl EndRecord {
+    /// Of a link that was last advanced to `end`.
+    pub fn new(end: Instant, snapshot: &Snapshot) -> Self {
+        Self { end_ns: end.as_nanos(), snapshot: snapshot.into() }
+    }
+}
+
+impl SnapshotRecord {
+    /// Every counter with its name, in the order of the struct.
+    pub fn counters(&self) -> Vec<(String, u64)> {
+        let dropped = self.dropped.iter().map(|(reason, n)| (format!("dropped.{reason}"), *n));
+        [("packets_in", self.packets_in), ("packets_out", self.packets_out)]
+            .map(named)
+            .into_iter()
+            .chain(dropped)
+            .chain(
+                [
+                    ("queued", self.queued),
+                    ("marked", self.marked),
+                    ("bytes_in", self.bytes_in),
+                    ("bytes_out", self.bytes_out),
+                    ("bytes_dropped", self.bytes_dropped),
+                    ("backlog_packets", self.backlog_packets),
+                    ("backlog_bytes", self.backlog_bytes),
+                    ("backlog_peak_bytes", self.backlog_peak_bytes),
+                    ("held_bytes", self.held_bytes),
+                    ("held_peak_bytes", self.held_peak_bytes),
+                ]
+                .map(named),
+            )
+            .collect()
+    }
+}
+
+fn named((name, value): (&str, u64)) -> (String, u64) {
+    (name.to_owned(), value)
+}
+
+impl From<&Snapshot> for SnapshotRecord {
+    fn from(snapshot: &Snapshot) -> Self {
+        // Without `..`, so that a new counter cannot be forgotten here.
+        let Snapshot {
+            packets_in,
+            packets_out,
+            dropped,
+            queued,
+            marked,
+            bytes_in,
+            bytes_out,
+            bytes_dropped,
+            backlog_packets,
+            backlog_bytes,
+            backlog_peak_bytes,
+            held_bytes,
+            held_peak_bytes,
+        } = *snapshot;
+        let by_name = |reason: DropReason| (reason.name().to_owned(), dropped[reason.index()]);
+        Self {
+            packets_in,
+            packets_out,
+            dropped: DropReason::ALL.into_iter().map(by_name).collect(),
+            queued,
+            marked,
+            bytes_in,
+            bytes_out,
+            bytes_dropped,
+            backlog_packets,
+            backlog_bytes,
+            backlog_peak_bytes,
+            held_bytes,
+            held_peak_bytes,
+        }
+    }
+}

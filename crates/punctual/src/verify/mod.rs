@@ -1,0 +1,123 @@
+//! `punctual verify LOG`: replays a run's log in virtual time and compares every fate.
+//!
+//! What a link decides is a function of configuration, seed, arrivals and changes, so a replay of
+//! these must give every departure, drop and mark of the run at the same nanosecond. Departures
+//! are compared with departures in their order and drops with drops; between the two the log's
+//! order means nothing, because a departure is logged when it is released and a drop when it is
+//! decided.
+
+mod outcome;
+mod replay;
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+pub use outcome::{Difference, Gap, Near, Outcome};
+
+use crate::log::{Direction, Ending, Entry, LogReader, ReadError, Trailer};
+use replay::Replay;
+
+/// Verifies the log at `path` and prints the result: one line or, for a difference, its
+/// neighbourhood; with `json` one object.
+///
+/// Exit status 0: identical. 1: different, or the log is incomplete. 2: not readable as a log,
+/// the error being on stderr (in JSON on stdout too).
+pub fn run(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    let mut stdout = std::io::stdout().lock();
+    let outcome = LogReader::open(path).and_then(verify);
+    let (text, code) = match &outcome {
+        Ok(outcome) if json => (outcome.to_json().to_string(), outcome.code()),
+        Ok(outcome) => (outcome.to_string(), outcome.code()),
+        Err(error) => {
+            eprintln!("punctual verify: {}: {error}", path.display());
+            if !json {
+                return Ok(ExitCode::from(UNREADABLE));
+            }
+            (outcome::unreadable(error).to_string(), UNREADABLE)
+        }
+    };
+    writeln!(stdout, "{text}").context("cannot write the result to stdout")?;
+    Ok(ExitCode::from(code))
+}
+
+/// Replays a log. Memory is bounded by the packets that the run held at one time.
+pub fn verify<R: Read>(mut log: LogReader<R>) -> Result<Outcome, ReadError> {
+    let header = log.header().clone();
+    let mut replays = [
+        Replay::new(Direction::Up, &header.up).map_err(|error| refused("up", &error))?,
+        Replay::new(Direction::Down, &header.down).map_err(|error| refused("down", &error))?,
+    ];
+    loop {
+        match log.read()? {
+            Entry::Record(direction, record) => {
+                let replay = &mut replays[direction.index()];
+                replay.record(&record);
+                if replay.differs() {
+                    return Ok(look_ahead(log, &mut replays, direction));
+                }
+            }
+            Entry::End(Ending::Trailer(trailer)) => return Ok(end(&mut replays, Some(&trailer))),
+            Entry::End(Ending::CutOff) => return Ok(end(&mut replays, None)),
+        }
+    }
+}
+
+/// Status of a file that is not readable as a log.
+const UNREADABLE: u8 = 2;
+
+/// How many more records are read to show what follows a difference.
+const LOOK_AHEAD: usize = 4096;
+
+/// Reads on after a difference until a few fates from both sides are there to be shown.
+fn look_ahead<R: Read>(
+    mut log: LogReader<R>,
+    replays: &mut [Replay; 2],
+    direction: Direction,
+) -> Outcome {
+    let replay = &mut replays[direction.index()];
+    for _ in 0..LOOK_AHEAD {
+        // Whatever ends the log, the difference found before is the answer.
+        let Ok(Entry::Record(of, record)) = log.read() else { break };
+        if of == direction {
+            replay.record(&record);
+            if replay.is_shown() {
+                break;
+            }
+        }
+    }
+    replay.difference().map_or_else(|| end(replays, None), Outcome::Different)
+}
+
+/// Ends both replays and compares how they ended.
+fn end(replays: &mut [Replay; 2], trailer: Option<&Trailer>) -> Outcome {
+    let mut gaps = Vec::new();
+    for (replay, direction) in replays.iter_mut().zip(Direction::BOTH) {
+        let logged = trailer.map(|trailer| trailer.direction(direction));
+        let whole = logged.filter(|logged| logged.unwritten == 0);
+        if let Some(logged) = whole.and_then(|logged| logged.end.as_ref()) {
+            replay.finish(logged);
+        } else {
+            replay.finish_prefix();
+            gaps.push(Gap::new(direction, replay.compared_up_to(), trailer));
+        }
+        if let Some(difference) = replay.difference() {
+            return Outcome::Different(difference);
+        }
+    }
+    if !gaps.is_empty() {
+        return Outcome::Incomplete(gaps);
+    }
+    let sum = |count: fn(&Replay) -> u64| replays.iter().map(count).sum();
+    Outcome::Identical {
+        packets: sum(|replay| replay.arrivals),
+        drops: sum(|replay| replay.drops),
+        marks: sum(|replay| replay.marks),
+    }
+}
+
+fn refused(place: &str, error: &punctual_sched::ConfigError) -> ReadError {
+    ReadError::Json { place: "header", problem: format!("direction {place}: {error}") }
+}

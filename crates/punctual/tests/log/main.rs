@@ -1,0 +1,10 @@
+//! The run log and its replay: logs of links in virtual time, whole, altered, cut and forged.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod altered;
+mod hostile;
+mod identical;
+mod incomplete;
+mod rewrite;
+mod run;
