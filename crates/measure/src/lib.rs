@@ -12,6 +12,7 @@
 //! | [`spacing`] | gaps and rate of a train of packets as received |
 //! | [`report`] | the schema `punctual.report/1` and its ten lines of text |
 //! | [`verdict`] | whether a run can be believed, down to where, and why not |
+//! | [`witness`] | independent observations set against the driver's own account |
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ pub mod report;
 pub mod spacing;
 mod units;
 pub mod verdict;
+pub mod witness;
 
 pub use distribution::Distribution;
 pub use histogram::Histogram;
