@@ -1,12 +1,13 @@
 //! Four threads that watch one direction of a link from outside: a sender of numbered probes, a
 //! capture on each side of the gate, a receiver with kernel stamps.
 
+mod observing;
+
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use punctual_sched::{Duration, Instant};
@@ -15,8 +16,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::{
     Capture, CaptureConfig, Direction, Filter, ObserveError, PROBE_BYTES, Probe, StampedUdp,
 };
-use crate::clock::{Offset, monotonic};
-use crate::wait::{readable, sleep_until, tighten_timers};
+use crate::clock::monotonic;
+use crate::wait::{sleep_until, tighten_timers};
+use observing::{Observation, Observing};
 
 /// A running witness. It shares no counter and no stamp with the driver.
 pub struct Witness {
@@ -219,135 +221,6 @@ impl Witness {
         let after = join(self.after, "capture");
         let received = join(self.receiver, "receiver");
         Ok(WitnessData { sent: sent?, before: before?, after: after?, received: received? })
-    }
-}
-
-type Observation = JoinHandle<Result<Seen, WitnessError>>;
-
-/// What every observing thread needs to know.
-struct Observing<'a> {
-    shared: &'a Arc<Shared>,
-    run: u64,
-}
-
-impl Observing<'_> {
-    /// Starts a thread in `namespace` and waits until its observer is open. Returns the observer's
-    /// address, too.
-    fn start<O: Observer>(
-        &self,
-        place: &'static str,
-        namespace: BorrowedFd<'_>,
-        open: impl FnOnce() -> Result<O, ObserveError> + Send + 'static,
-    ) -> Result<(Observation, Option<SocketAddr>), WitnessError> {
-        let namespace = dup(namespace, place)?;
-        let (shared, run) = (Arc::clone(self.shared), self.run);
-        let (ready, opened) = mpsc::channel();
-        let thread = thread::Builder::new()
-            .name(format!("witness-{place}"))
-            .spawn(move || {
-                let observer = enter(&namespace, place).and_then(|()| Ok(open()?));
-                match observer {
-                    Ok(observer) => {
-                        // Nobody listens any more only when the start has failed elsewhere.
-                        let _ = ready.send(Ok(observer.address()));
-                        observe(observer, run, &shared)
-                    }
-                    Err(error) => {
-                        let _ = ready.send(Err(error));
-                        Err(WitnessError::Thread(place))
-                    }
-                }
-            })
-            .map_err(|_| WitnessError::Thread(place))?;
-        let address = opened.recv().map_err(|_| WitnessError::Thread(place))??;
-        Ok((thread, address))
-    }
-}
-
-/// The two kinds of observers, seen alike.
-trait Observer: AsFd {
-    fn collect(&mut self, run: u64, offset: Offset, seen: &mut Seen)
-    -> Result<usize, ObserveError>;
-    fn lost(&mut self) -> Result<u64, ObserveError>;
-    fn address(&self) -> Option<SocketAddr>;
-    /// Its probes are those that arrived at the end.
-    const IS_RECEIVER: bool;
-}
-
-impl Observer for Capture {
-    fn collect(
-        &mut self,
-        run: u64,
-        offset: Offset,
-        seen: &mut Seen,
-    ) -> Result<usize, ObserveError> {
-        self.receive(|packet| {
-            seen.note(run, Probe::find_in_frame(packet.bytes), packet.stamp_ns, offset);
-        })
-    }
-
-    fn lost(&mut self) -> Result<u64, ObserveError> {
-        Self::lost(self)
-    }
-
-    fn address(&self) -> Option<SocketAddr> {
-        None
-    }
-
-    const IS_RECEIVER: bool = false;
-}
-
-impl Observer for StampedUdp {
-    fn collect(
-        &mut self,
-        run: u64,
-        offset: Offset,
-        seen: &mut Seen,
-    ) -> Result<usize, ObserveError> {
-        self.receive(|datagram| {
-            seen.note(run, Probe::decode(datagram.payload), datagram.stamp_ns, offset);
-        })
-    }
-
-    fn lost(&mut self) -> Result<u64, ObserveError> {
-        Self::lost(self).map(u64::from)
-    }
-
-    fn address(&self) -> Option<SocketAddr> {
-        self.local_addr().ok()
-    }
-
-    const IS_RECEIVER: bool = true;
-}
-
-impl Seen {
-    fn note(&mut self, run: u64, probe: Option<Probe>, stamp_ns: Option<i64>, offset: Offset) {
-        let Some(probe) = probe.filter(|probe| probe.run == run) else { return };
-        match stamp_ns {
-            Some(stamp_ns) => {
-                let (seq, offset_ns) = (probe.seq, offset.nanos);
-                self.probes.push(ProbeSeen { seq, stamp_ns, offset_ns });
-            }
-            None => self.unstamped += 1,
-        }
-    }
-}
-
-/// The body of an observing thread: reads until told to stop, then once more until nothing is left.
-fn observe<O: Observer>(mut observer: O, run: u64, shared: &Shared) -> Result<Seen, WitnessError> {
-    let mut seen = Seen::default();
-    loop {
-        let last = shared.stop.load(Ordering::Relaxed);
-        let wait = if last { Duration::ZERO } else { Duration::from_millis(20) };
-        readable(observer.as_fd(), wait).map_err(|error| WitnessError::Wait(error.into()))?;
-        while observer.collect(run, Offset::sample(), &mut seen)? > 0 {}
-        if O::IS_RECEIVER {
-            shared.received.store(seen.probes.len() as u64, Ordering::Relaxed);
-        }
-        if last {
-            seen.lost = observer.lost()?;
-            return Ok(seen);
-        }
     }
 }
 
