@@ -21,6 +21,11 @@ pub fn thread_cpu() -> u64 {
     u64::try_from(nanos(clock_gettime(ClockId::ThreadCPUTime))).unwrap_or(0)
 }
 
+/// Processor time that all threads of this process have used, ns.
+pub fn process_cpu() -> u64 {
+    u64::try_from(nanos(clock_gettime(ClockId::ProcessCPUTime))).unwrap_or(0)
+}
+
 /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use punctual_linux::fault::Faults;
 use punctual_linux::netfilter::nfqueue::{
     Batch, OpenError, PacketInfo, Queue, QueueConfig, Received, Verdict,
 };
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
 }
 
 fn the_probe_and_the_rules_agree_on_the_way_to_queue() {
-    let support = probe().unwrap();
+    let support = probe(&Faults::default()).unwrap();
     assert_eq!(support.action, install(&[rule(Family::Ip4)]).action());
 }
 
@@ -163,7 +164,7 @@ fn a_probe_and_a_refused_installation_flush_nothing() {
     let mut bed = Bed::new(Family::Ip4);
     bed.send(b"held");
     let packet = bed.held(1)[0];
-    probe().unwrap();
+    probe(&Faults::default()).unwrap();
     let again = InstalledHooks::install(&hook_config(TABLE, &[rule(Family::Ip4)]));
     assert!(matches!(again, Err(HookError::TableTaken)), "{again:?}");
     bed.accept(&[packet]);

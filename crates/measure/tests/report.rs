@@ -247,7 +247,7 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
         lateness: lateness.lateness(),
         wakes: Wakes { timer: 15_022, spin: 14_800, packet: 16_210, control: 9_987, other: 1 },
         rate: Rate { frame_bps: Some(19_996_100), ip_bps: Some(19_811_400) },
-        stamps: Stamps { raised: 12, future: 0, stale: 0, clock_steps: 0 },
+        stamps: Stamps { raised: 12, ..Stamps::default() },
         rule_counter: Some(RuleCounter { packets: departed + 21, bytes: 25_681_500 }),
         devices: vec![Device { name: "gate/up0".into(), rx_dropped: 0, tx_dropped: 0 }],
         flows: vec![Flow {

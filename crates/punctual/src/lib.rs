@@ -1,5 +1,38 @@
 //! The program: command line, configuration, report. One file per subcommand.
 
+pub mod cli;
+pub mod failure;
 pub mod log;
+pub mod run;
+pub mod runtime;
 pub mod traffic;
 pub mod verify;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use self::cli::{Cli, Command};
+use self::failure::Failure;
+
+/// Runs the program and returns its exit status.
+pub fn main() -> ExitCode {
+    if let Some(ended) = punctual_linux::process::init::dispatch() {
+        return ended;
+    }
+    let cli = Cli::parse();
+    let result = match &cli.command {
+        Command::Run(options) => run::run(options),
+        Command::Verify(options) => verify::run(&options.log, options.json).map_err(Into::into),
+        Command::Traffic(command) => traffic::run(command).map(|()| 0).map_err(Into::into),
+    };
+    match result {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => report_failure(&failure),
+    }
+}
+
+fn report_failure(failure: &Failure) -> ExitCode {
+    eprintln!("punctual: {failure}");
+    ExitCode::from(failure.status())
+}

@@ -1,3 +1,7 @@
 //! `punctual`: see the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    punctual::main()
+}

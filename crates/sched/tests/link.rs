@@ -324,10 +324,11 @@ fn play(config: &LinkConfig, steps: &[Step], split: &[u64]) -> (Vec<Output>, Lin
     for (number, step) in steps.iter().enumerate() {
         let (Step::Arrive { gap, .. } | Step::Change { gap, .. }) = step;
         if !split.is_empty() && *gap > 0 {
-            let mut stops: Vec<_> = (0..number % 4).map(|_| pieces.next().unwrap() % gap).collect();
-            stops.sort_unstable();
-            for stop in stops {
-                link.advance(Instant::from_nanos(now + stop));
+            let mut advances: Vec<_> =
+                (0..number % 4).map(|_| pieces.next().unwrap() % gap).collect();
+            advances.sort_unstable();
+            for ahead in advances {
+                link.advance(Instant::from_nanos(now + ahead));
                 outputs.extend(drain(&mut link));
             }
             link.advance(Instant::from_nanos(now + gap));

@@ -109,9 +109,9 @@ impl<A: Account> Lane<A> {
 
     /// For tests: steps of the real-time clock to be imagined from `start` on, and a shift in ns
     /// by which departures are held back behind the account's back.
-    pub fn inject(&mut self, start: Instant, steps: Vec<ClockStep>, shift: u64) {
+    pub fn inject(&mut self, start: Instant, steps: Vec<ClockStep>, shift: Option<u64>) {
         self.stamps = StampReader::new(start, steps);
-        self.shift = shift;
+        self.shift = shift.unwrap_or(0);
     }
 
     /// Reads, hands over, advances, releases. False when more packets are waiting.

@@ -107,6 +107,11 @@ impl Stop {
         self.wake();
     }
 
+    /// Whether either was asked for.
+    pub fn is_asked(&self) -> bool {
+        self.requested.load(Ordering::Acquire) || self.drain.load(Ordering::Acquire)
+    }
+
     fn wake(&self) {
         // Fails only when the counter is full, and then the driver has been woken already.
         let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());

@@ -5,6 +5,7 @@ use std::io;
 use super::exchange::{ControlSocket, Exchange, SocketError};
 use super::nfqueue;
 use super::nftables::{self, Family, Hook, HookConfig, HookError, HookRule, QueueAction};
+use crate::fault::{Faults, Refuse};
 
 /// What the kernel offers; all that is not optional is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +43,11 @@ pub enum Missing {
 }
 
 /// Asks the kernel, in the calling thread's network namespace. Changes nothing there, and no packet
-/// held by anybody is flushed.
-pub fn probe() -> Result<Support, Missing> {
+/// held by anybody is flushed. `faults` may have NFQUEUE missing.
+pub fn probe(faults: &Faults) -> Result<Support, Missing> {
+    if faults.refuses(Refuse::NfqueueMissing) {
+        return Err(Missing::Queue);
+    }
     probe_kernel(&mut ControlSocket::open()?)
 }
 

@@ -168,6 +168,9 @@ pub struct Stamps {
     pub stale: u64,
     /// Steps of the real-time clock seen.
     pub clock_steps: u64,
+    /// Read together with a step, so that nothing told on which side of it they were stamped,
+    /// and replaced.
+    pub step_touched: u64,
 }
 
 /// What the firewall rule counted.

@@ -130,7 +130,7 @@ impl Facts {
             steal_ppm: steal(),
             // One real-time clock: each direction's driver sees the same steps.
             clock_steps: both.map(|d| d.stamps.clock_steps).into_iter().max().unwrap_or(0),
-            stamps_replaced: sum(|d| d.stamps.future + d.stamps.stale),
+            stamps_replaced: sum(|d| d.stamps.future + d.stamps.stale + d.stamps.step_touched),
             balanced: both.into_iter().all(|d| d.packets.balanced()),
             log_lost_records: run.log.as_ref().map_or(0, |log| log.lost_records),
             peer_ended_early: run.peer.as_ref().is_some_and(|peer| peer.ended_early),

@@ -195,7 +195,8 @@ fn spoiled() -> (Run, Directions, Histogram) {
     directions.down.lateness = down.lateness();
     directions.down.flushed_by_kernel = 5;
     directions.down.devices = vec![Device { rx_dropped: 2, tx_dropped: 4, ..Device::default() }];
-    directions.down.stamps = Stamps { raised: 50, future: 1, stale: 2, clock_steps: 1 };
+    directions.down.stamps =
+        Stamps { raised: 50, future: 1, stale: 1, clock_steps: 1, step_touched: 1 };
     let mut merged = up.histogram().clone();
     merged.merge(down.histogram());
     (run, directions, merged)

@@ -11,7 +11,6 @@ mod replay;
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::Context;
 
@@ -25,7 +24,7 @@ use replay::Replay;
 ///
 /// Exit status 0: identical. 1: different, or the log is incomplete. 2: not readable as a log,
 /// the error being on stderr (in JSON on stdout too).
-pub fn run(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
+pub fn run(path: &Path, json: bool) -> anyhow::Result<u8> {
     let mut stdout = std::io::stdout().lock();
     let outcome = LogReader::open(path).and_then(verify);
     let (text, code) = match &outcome {
@@ -34,13 +33,13 @@ pub fn run(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
         Err(error) => {
             eprintln!("punctual verify: {}: {error}", path.display());
             if !json {
-                return Ok(ExitCode::from(UNREADABLE));
+                return Ok(UNREADABLE);
             }
             (outcome::unreadable(error).to_string(), UNREADABLE)
         }
     };
     writeln!(stdout, "{text}").context("cannot write the result to stdout")?;
-    Ok(ExitCode::from(code))
+    Ok(code)
 }
 
 /// Replays a log. Memory is bounded by the packets that the run held at one time.

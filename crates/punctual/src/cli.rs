@@ -1,0 +1,197 @@
+//! The command line: each option defined once, with its help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use punctual_linux::driver::Precision;
+use punctual_sched::Duration;
+
+/// A packet scheduler for Linux in userspace that proves its own timing.
+#[derive(Debug, Parser)]
+#[command(name = "punctual", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a command behind an emulated link, on real packets
+    Run(Box<RunOptions>),
+    /// Replay a run's log in virtual time and compare every decision
+    Verify(VerifyOptions),
+    /// Bundled senders and receivers, for tests and measurements
+    #[command(hide = true, subcommand)]
+    Traffic(crate::traffic::TrafficCommand),
+}
+
+const RUN_HELP: &str = "\
+LINK is a list of NAME=VALUE in one argument, words as in tc(8):
+
+  rate=20mbit      bottleneck rate; 0 pauses, absent = no bottleneck
+  delay=30ms       propagation delay (times need a unit: ns us ms s)
+  jitter=2ms       delay is uniform in delay -+ jitter, order kept
+  loss=1%          random loss; loss.at=before|after the queue (default after)
+  limit=100ms      what the queue holds: 1000p, 200kb or a time at the rate
+  queue=fifo       queue discipline
+  burst=10kb       bytes that may leave at once after idling; peakrate=RATE
+  nic=1gbit        the sender's access rate, before the queue
+  framing=14       bytes per packet that the rate counts on top; overhead=N
+  gso=auto         split|keep: cut the sender's bursts into packets first, or not
+  hold=256mb       memory for packets on their way
+
+EXIT STATUS
+  CMD's own; 2 bad usage, 3 CMD succeeded but the verdict is not ok and --fail-unless-ok
+  was given, 125 punctual failed, 126 CMD cannot be executed, 127 CMD not found,
+  128+N CMD was killed by signal N
+
+EXAMPLES
+  punctual run --net lab --both 'rate=20mbit delay=30ms' -- ping -c 5 $PUNCTUAL_PEER
+      (quote $PUNCTUAL_PEER so that it is expanded inside: sh -c 'ping $PUNCTUAL_PEER')
+  punctual run --net lab --peer 'iperf3 -s -1' --peer-port 5201 \\
+      --up rate=20mbit --down rate=100mbit -- sh -c 'iperf3 -c $PUNCTUAL_PEER'";
+
+/// `punctual run`
+#[derive(Args, Debug, Default)]
+#[command(after_long_help = RUN_HELP)]
+pub struct RunOptions {
+    /// What CMD reaches: `lab`, an isolated peer namespace (nothing of the host is touched)
+    #[arg(long, value_enum)]
+    pub net: Option<Net>,
+    /// Program to run at the other end, by `sh -c`; its output goes to stderr
+    #[arg(long, value_name = "CMD")]
+    pub peer: Option<String>,
+    /// Wait until the peer listens on this TCP or UDP port before CMD starts
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub peer_port: Option<u16>,
+    /// Link in both directions, e.g. 'rate=20mbit delay=30ms' (see --help)
+    #[arg(long, value_name = "LINK")]
+    pub both: Option<String>,
+    /// Link from CMD to the peer; overrides --both parameter by parameter
+    #[arg(long, value_name = "LINK")]
+    pub up: Option<String>,
+    /// Link from the peer to CMD; overrides --both parameter by parameter
+    #[arg(long, value_name = "LINK")]
+    pub down: Option<String>,
+    /// Read links from a TOML file with tables [both], [up], [down]; options override it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Name of the run: 1 to 64 letters, digits, `-`, `_`, `.` (default: lab, lab-2, ...)
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Stop CMD after this time (SIGTERM, then SIGKILL 2 s later)
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Duration>,
+    /// Seed of all randomness; the same seed and arrivals give the same losses and jitter
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// What being on time may cost: eco never spins, strict keeps processors from idling
+    #[arg(long, value_enum, default_value_t)]
+    pub precision: PrecisionName,
+    /// Lateness above which a departure counts against the verdict
+    /// (default: a tenth of the one-way delay, 100us to 2ms)
+    #[arg(long, value_name = "TIME")]
+    pub late: Option<Duration>,
+    /// Write the report as JSON; `-` is stdout
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Write a log from which `punctual verify` reproduces every decision
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Send numbered probes, capture both sides of the gate, compare with the report
+    #[arg(long)]
+    pub witness: bool,
+    /// Threads that drive the link: 2 gives each direction its own (default 1)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub threads: Option<u8>,
+    /// TCP congestion control of CMD and peer, e.g. cubic
+    #[arg(long, value_name = "NAME")]
+    pub cc: Option<String>,
+    /// No live line and no summary on stderr
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Exit with 3 when CMD succeeded but the verdict is not ok
+    #[arg(long)]
+    pub fail_unless_ok: bool,
+    /// Command to run (default: $SHELL)
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// `--net`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Net {
+    /// An isolated peer namespace.
+    Lab,
+}
+
+/// `--precision`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PrecisionName {
+    /// Never spins
+    Eco,
+    /// Real-time policy or short slice where granted, short spins
+    #[default]
+    Balanced,
+    /// The same, and processors are kept from idling
+    Strict,
+}
+
+impl PrecisionName {
+    /// The word on the command line and in the report.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Eco => "eco",
+            Self::Balanced => "balanced",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+impl From<PrecisionName> for Precision {
+    fn from(name: PrecisionName) -> Self {
+        match name {
+            PrecisionName::Eco => Self::Eco,
+            PrecisionName::Balanced => Self::Balanced,
+            PrecisionName::Strict => Self::Strict,
+        }
+    }
+}
+
+/// `punctual verify`
+#[derive(Args, Debug)]
+pub struct VerifyOptions {
+    /// Log written by `punctual run --log`
+    pub log: PathBuf,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `punctual demo`
+#[derive(Args, Debug, Default)]
+pub struct DemoOptions {
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Do not use real packets even where they could be had
+    #[arg(long = "virtual")]
+    pub virtual_time: bool,
+}
+
+/// `punctual clean`
+#[derive(Args, Debug)]
+pub struct CleanOptions {
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `punctual man`
+#[derive(Args, Debug)]
+pub struct ManOptions {
+    /// Command whose page to print (default: the overview)
+    pub command: Option<String>,
+}

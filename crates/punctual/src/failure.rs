@@ -1,0 +1,46 @@
+//! How a command fails: bad usage, or the program itself.
+
+use std::fmt;
+
+/// A command that did not do what it was asked to.
+#[derive(Debug)]
+pub enum Failure {
+    /// The caller asked for what cannot be: exit status 2, nothing was started.
+    Usage(String),
+    /// punctual, or the machine, could not: exit status 125.
+    Own(anyhow::Error),
+    /// A signal came before there was a command to receive it: exit status 128 + its number.
+    Interrupted(i32),
+}
+
+impl Failure {
+    /// Bad usage, in one line.
+    pub fn usage(problem: impl fmt::Display) -> Self {
+        Self::Usage(problem.to_string())
+    }
+
+    /// The exit status.
+    pub fn status(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Own(_) => 125,
+            Self::Interrupted(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(problem) => f.write_str(problem),
+            Self::Own(error) => write!(f, "{error:#}"),
+            Self::Interrupted(signal) => write!(f, "stopped by signal {signal}"),
+        }
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Own(error.into())
+    }
+}

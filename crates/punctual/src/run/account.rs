@@ -1,0 +1,210 @@
+//! The account of one direction: what the report and the log say of each packet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_linux::driver::{Account, Arrived, Released};
+use punctual_measure::{Histogram, LatenessRecorder, difference_ns, report};
+use punctual_sched::classify::Classified;
+use punctual_sched::{Instant, Link, Output, Packet, Snapshot};
+
+use super::flows::FlowTable;
+use super::probes::ProbeAccount;
+use crate::log::LogSender;
+
+/// Collects what happens in one direction; told by the driver, on its thread.
+#[derive(Debug)]
+pub(super) struct DirectionAccount {
+    log: Option<LogSender>,
+    /// Packets handed to the link.
+    arrivals: u64,
+    delays: Delays,
+    lateness: LatenessRecorder,
+    rate: RateMeter,
+    flows: FlowTable,
+    live: Arc<Live>,
+    probes: Option<ProbeAccount>,
+}
+
+/// Figures that the live line reads while the driver runs.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    /// Departed, wire packets.
+    pub packets: AtomicU64,
+    /// Departed, IP bytes.
+    pub bytes: AtomicU64,
+    /// Dropped, wire packets.
+    pub dropped: AtomicU64,
+    /// Held, wire packets.
+    pub queued: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Delays {
+    total: Histogram,
+    queue: Histogram,
+    serialisation: Histogram,
+    pacing: Histogram,
+    propagation: Histogram,
+    ingest: Histogram,
+}
+
+impl DirectionAccount {
+    /// An account whose late departures are those above `tolerance_ns`; `frame_extra` bytes are
+    /// what the rate counts beside each wire packet.
+    pub(super) fn new(tolerance_ns: i64, frame_extra: i64, live: Arc<Live>) -> Self {
+        Self {
+            log: None,
+            arrivals: 0,
+            delays: Delays::default(),
+            lateness: LatenessRecorder::new(tolerance_ns),
+            rate: RateMeter { frame_extra, ..RateMeter::default() },
+            flows: FlowTable::default(),
+            live,
+            probes: None,
+        }
+    }
+
+    /// Writes a log as well.
+    pub(super) fn log_to(&mut self, log: LogSender) {
+        self.log = Some(log);
+    }
+
+    /// Follows probes by number, for the witness.
+    pub(super) fn follow_probes(&mut self, probes: ProbeAccount) {
+        self.probes = Some(probes);
+    }
+
+    /// Ends the log: the link was advanced to `end` and then had these counters.
+    pub(super) fn finish_log(&mut self, end: Instant, snapshot: &Snapshot) {
+        if let Some(log) = self.log.take() {
+            log.finish(end, snapshot);
+        }
+    }
+
+    /// What was seen of probes.
+    pub(super) fn take_probes(&mut self) -> Option<ProbeAccount> {
+        self.probes.take()
+    }
+
+    /// Lateness of every departure.
+    pub(super) fn lateness(&self) -> &LatenessRecorder {
+        &self.lateness
+    }
+
+    /// Fills in what the report says of delays, lateness, rate and flows.
+    pub(super) fn fill(&self, direction: &mut report::Direction) {
+        direction.delay = report::Delays {
+            total: self.delays.total.distribution(),
+            queue: self.delays.queue.distribution(),
+            serialisation: self.delays.serialisation.distribution(),
+            pacing: self.delays.pacing.distribution(),
+            propagation: self.delays.propagation.distribution(),
+            ingest: self.delays.ingest.distribution(),
+        };
+        direction.lateness = self.lateness.lateness();
+        direction.rate = self.rate.rate();
+        (direction.flows, direction.flows_rest) = self.flows.report();
+    }
+
+    /// A packet's number on this lane, from the half of it that its handle carries.
+    fn number_of(&self, packet: &Packet) -> u64 {
+        let low = packet.handle >> 32;
+        let behind = (self.arrivals & 0xffff_ffff).wrapping_sub(low) & 0xffff_ffff;
+        self.arrivals - behind
+    }
+
+    fn fate(&mut self, output: &Output, released: Option<Instant>) {
+        let (Output::Depart { packet, .. } | Output::Drop { packet, .. }) = output;
+        let number = self.number_of(packet);
+        if let Some(log) = &mut self.log {
+            log.fate(number, output, released);
+        }
+        if let Some(probes) = &mut self.probes {
+            probes.fate(number, output, released);
+        }
+    }
+}
+
+impl Account for DirectionAccount {
+    fn tag(&mut self, head: &[u8], classified: &Classified) -> Option<u64> {
+        self.probes.as_ref().and_then(|probes| probes.recognise(head, classified))
+    }
+
+    fn arrived(&mut self, arrived: &Arrived) {
+        self.arrivals += 1;
+        let packet = &arrived.packet;
+        if let Some(log) = &mut self.log {
+            log.arrival(packet);
+        }
+        if let (Some(probes), Some(probe)) = (&mut self.probes, arrived.tag) {
+            probes.arrived(self.arrivals, probe, packet.arrival);
+        }
+        self.delays.ingest.record(arrived.read.signed_since(packet.arrival));
+        self.flows.arrived(packet, &arrived.classified.key);
+    }
+
+    fn dropped(&mut self, output: &Output) {
+        self.fate(output, None);
+        if let Output::Drop { packet, reason, .. } = output {
+            self.flows.dropped(packet, *reason);
+        }
+    }
+
+    fn released(&mut self, released: &Released<'_>) {
+        self.fate(released.output, Some(released.returned));
+        self.lateness.record(released.returned.signed_since(released.due));
+        let Output::Depart { packet, due, stages, .. } = released.output else { return };
+        let delays = &mut self.delays;
+        delays.total.record(released.returned.signed_since(packet.arrival));
+        for (histogram, stage) in [
+            (&mut delays.queue, stages.queue),
+            (&mut delays.serialisation, stages.serialisation),
+            (&mut delays.pacing, stages.pacing),
+            (&mut delays.propagation, stages.propagation),
+        ] {
+            histogram.record(difference_ns(stage.as_nanos(), 0));
+        }
+        self.rate.departed(packet, *due);
+    }
+
+    fn turned(&mut self, link: &Link) {
+        let snapshot = link.snapshot();
+        self.live.packets.store(snapshot.packets_out, Ordering::Relaxed);
+        self.live.bytes.store(snapshot.bytes_out, Ordering::Relaxed);
+        self.live.dropped.store(snapshot.dropped.iter().sum(), Ordering::Relaxed);
+        self.live.queued.store(snapshot.queued, Ordering::Relaxed);
+    }
+}
+
+/// Bits after the first departure over the time from the first to the last, by due times.
+#[derive(Debug, Default)]
+struct RateMeter {
+    frame_extra: i64,
+    first: Option<Instant>,
+    last: Instant,
+    frame_bytes: u64,
+    ip_bytes: u64,
+}
+
+impl RateMeter {
+    fn departed(&mut self, packet: &Packet, due: Instant) {
+        if self.first.is_none() {
+            self.first = Some(due);
+        } else {
+            let extra = self.frame_extra * i64::from(packet.segments);
+            self.ip_bytes += u64::from(packet.len);
+            self.frame_bytes += u64::from(packet.len).saturating_add_signed(extra);
+        }
+        self.last = due;
+    }
+
+    fn rate(&self) -> report::Rate {
+        let span = self.first.map_or(0, |first| self.last.since(first).as_nanos());
+        let per_second = |bytes: u64| {
+            let bits = u128::from(bytes) * 8 * 1_000_000_000;
+            u64::try_from(bits.checked_div(u128::from(span))?).ok()
+        };
+        report::Rate { frame_bps: per_second(self.frame_bytes), ip_bps: per_second(self.ip_bytes) }
+    }
+}

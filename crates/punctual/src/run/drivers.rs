@@ -1,0 +1,91 @@
+//! The threads that drive the link.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+
+use anyhow::{Context, Result, anyhow, bail};
+use punctual_linux::driver::{Driver, Lane, Stop, Stopped};
+
+use super::account::DirectionAccount;
+use super::links::Links;
+use super::summary::{self, DriverEnd, LaneEnd};
+use crate::cli::RunOptions;
+use crate::log::Direction;
+
+/// One thread for both directions, or one for each.
+#[derive(Debug)]
+pub(super) struct Drivers {
+    threads: Vec<Thread>,
+    stop: Stop,
+}
+
+#[derive(Debug)]
+struct Thread {
+    name: &'static str,
+    directions: Vec<Direction>,
+    handle: JoinHandle<io::Result<Stopped<DirectionAccount>>>,
+}
+
+impl Drivers {
+    /// Starts them; `lanes` are up and down.
+    pub(super) fn start(
+        lanes: Vec<Lane<DirectionAccount>>,
+        options: &RunOptions,
+        stop: &Stop,
+    ) -> Result<Self> {
+        let mut groups = vec![("link", Direction::BOTH.to_vec(), lanes)];
+        if options.threads == Some(2) {
+            let (_, _, mut lanes) = groups.remove(0);
+            let down = lanes.split_off(1);
+            groups.push(("link-up", vec![Direction::Up], lanes));
+            groups.push(("link-down", vec![Direction::Down], down));
+        }
+        let mut threads = Vec::new();
+        for (name, directions, lanes) in groups {
+            let driver = Driver::new(lanes, options.precision.into(), stop.clone());
+            let handle = Builder::new()
+                .name(name.to_owned())
+                .spawn(move || driver.run())
+                .context("cannot start the link's thread; raise the limit of processes")?;
+            threads.push(Thread { name, directions, handle });
+        }
+        Ok(Self { threads, stop: stop.clone() })
+    }
+
+    /// Whether all have come to their end.
+    pub(super) fn finished(&self) -> bool {
+        self.threads.iter().all(|thread| thread.handle.is_finished())
+    }
+
+    /// Fails when one ended although nobody asked it to.
+    pub(super) fn check(&mut self) -> Result<()> {
+        if self.stop.is_asked() {
+            return Ok(());
+        }
+        let Some(index) = self.threads.iter().position(|thread| thread.handle.is_finished()) else {
+            return Ok(());
+        };
+        match self.threads.remove(index).handle.join() {
+            Ok(Ok(_)) => bail!("the link's thread ended by itself: this is a bug"),
+            Ok(Err(error)) => Err(error).context("the link's thread cannot read its packets"),
+            Err(_) => bail!("the link's thread panicked: this is a bug"),
+        }
+    }
+
+    /// Waits for all of them and takes them apart.
+    pub(super) fn join(self, links: &Links) -> Result<(Vec<DriverEnd>, Vec<LaneEnd>)> {
+        let (mut drivers, mut lanes) = (Vec::new(), Vec::new());
+        for thread in self.threads {
+            let stopped = thread
+                .handle
+                .join()
+                .map_err(|_| anyhow!("the link's thread panicked: this is a bug"))?
+                .context("the link's thread cannot read its packets")?;
+            let (driver, ends) =
+                summary::take_apart(thread.name, stopped, &thread.directions, links);
+            drivers.push(driver);
+            lanes.extend(ends);
+        }
+        Ok((drivers, lanes))
+    }
+}

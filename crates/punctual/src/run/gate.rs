@@ -1,0 +1,101 @@
+//! The datapath in the gate namespace: queues, the rules that fill them, and what they counted.
+
+use anyhow::{Context, Result};
+use punctual_linux::lab::{Lab, links};
+use punctual_linux::netfilter::nfqueue::{Queue, QueueConfig};
+use punctual_linux::netfilter::nftables::{
+    Family, Hook, HookConfig, HookRule, InstalledHooks, RuleCount,
+};
+use punctual_linux::netfilter::queue_statistics;
+use punctual_sched::config::Gso;
+
+use super::links::Links;
+
+/// Queues and rules of both directions, up first.
+#[derive(Debug)]
+pub(super) struct Gate {
+    hooks: InstalledHooks,
+    /// Receive buffer of the smaller of the two queues, in the kernel's accounting.
+    pub receive_buffer: usize,
+}
+
+/// What the kernel counted of one direction, apart from us.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct GateCounts {
+    /// Handed to the queue by the rules, IPv4 and IPv6 together.
+    pub rule: RuleCount,
+    /// Dropped because the queue was at its length.
+    pub queue_full: u64,
+}
+
+impl Gate {
+    /// Opens the queues first and then installs the rules, so that no packet meets a rule whose
+    /// queue nobody has bound. `stamp`: the rules can stamp arrivals.
+    pub(super) fn open(lab: &Lab, links: &Links, stamp: bool) -> Result<(Self, [Queue; 2])> {
+        lab.gate().within(|| Self::open_here(links, stamp))?
+    }
+
+    /// Counts so far.
+    pub(super) fn counts(&mut self, lab: &Lab) -> Result<[GateCounts; 2]> {
+        let rules = self.hooks.counters().context("cannot read the rules' counters")?;
+        let full = lab.gate().within(|| {
+            NUMBERS.map(|number| {
+                let statistics = queue_statistics(number).ok().flatten();
+                statistics.map_or(0, |statistics| u64::from(statistics.dropped_full))
+            })
+        })?;
+        // Rules: IPv4 of up, IPv6 of up, IPv4 of down, IPv6 of down.
+        let sum = |direction: usize| {
+            let both = [2 * direction, 2 * direction + 1].map(|rule| rules[rule]);
+            RuleCount {
+                packets: both.iter().map(|count| count.packets).sum(),
+                bytes: both.iter().map(|count| count.bytes).sum(),
+            }
+        };
+        Ok([0, 1].map(|direction| GateCounts { rule: sum(direction), queue_full: full[direction] }))
+    }
+
+    fn open_here(links: &Links, stamp_arrival: bool) -> Result<(Self, [Queue; 2])> {
+        let open = |number, gso| {
+            Queue::open(&QueueConfig {
+                number,
+                copy_range: 128,
+                max_len: QUEUE_LENGTH,
+                receive_buffer: RECEIVE_BUFFER,
+                gso,
+                fail_open: false,
+            })
+        };
+        let [up, down] = [&links.up, &links.down].map(|link| link.resolved_gso() == Gso::Keep);
+        let queues = [open(NUMBERS[0], up)?, open(NUMBERS[1], down)?];
+        let rule = |family, device: &str, queue| HookRule {
+            family,
+            device: device.to_owned(),
+            queue,
+            stamp_arrival,
+            bypass: false,
+        };
+        let hooks = InstalledHooks::install(&HookConfig {
+            table: "punctual".to_owned(),
+            hook: Hook::Forward,
+            priority: 0,
+            rules: [(links::GATE_IN, NUMBERS[0]), (links::GATE_OUT, NUMBERS[1])]
+                .into_iter()
+                .flat_map(|(device, queue)| {
+                    [rule(Family::Ip4, device, queue), rule(Family::Ip6, device, queue)]
+                })
+                .collect(),
+        })?;
+        let receive_buffer = queues.iter().map(Queue::receive_buffer).min().unwrap_or(0);
+        Ok((Self { hooks, receive_buffer }, queues))
+    }
+}
+
+/// Queue numbers of up and down; they are the gate's own.
+const NUMBERS: [u16; 2] = [1, 2];
+/// Packets that the kernel holds for us at most: the link bounds its memory by itself, long
+/// before this.
+pub(super) const QUEUE_LENGTH: u32 = 1_000_000;
+/// Wanted receive buffer, bytes: a tenth of a second of 400,000 small packets/s, at about 768
+/// bytes of kernel memory each.
+pub(super) const RECEIVE_BUFFER: usize = 32 << 20;

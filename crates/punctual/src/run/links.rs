@@ -1,0 +1,188 @@
+//! The two directions' links, from the file and the command line.
+
+use std::fs;
+use std::path::Path;
+
+use punctual_sched::LinkConfig;
+use punctual_sched::parameter::ConfigBuilder;
+
+use crate::cli::RunOptions;
+use crate::failure::Failure;
+use crate::log::Direction;
+
+/// Links from the command to the peer and back.
+#[derive(Clone, Debug)]
+pub struct Links {
+    /// From the command to the peer.
+    pub up: LinkConfig,
+    /// From the peer to the command.
+    pub down: LinkConfig,
+}
+
+impl Links {
+    /// Applies, each over the one before: the file's `[both]` and then the direction's own
+    /// table, `--both`, `--up` or `--down`. `hold` is the memory in bytes for packets on their
+    /// way where nobody asks for another.
+    pub fn from_options(options: &RunOptions, hold: u64) -> Result<Self, Failure> {
+        let file = match &options.config {
+            Some(path) => File::read(path)?,
+            None => File::default(),
+        };
+        let build = |table: &Table, option: &str, text: Option<&String>| {
+            let mut builder = ConfigBuilder::default();
+            builder.set("hold", &hold.to_string(), "default").map_err(Failure::usage)?;
+            for (place, name, value) in file.both.iter().chain(table) {
+                builder.set(name, value, place).map_err(Failure::usage)?;
+            }
+            if let Some(text) = &options.both {
+                builder.words(text, "--both").map_err(Failure::usage)?;
+            }
+            if let Some(text) = text {
+                builder.words(text, option).map_err(Failure::usage)?;
+            }
+            builder.finish().map_err(Failure::usage)
+        };
+        Ok(Self {
+            up: build(&file.up, "--up", options.up.as_ref())?,
+            down: build(&file.down, "--down", options.down.as_ref())?,
+        })
+    }
+}
+
+impl Links {
+    /// The link of one direction.
+    pub fn of(&self, direction: Direction) -> &LinkConfig {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+}
+
+/// Place (for errors), dotted name, value.
+type Table = Vec<(String, String, String)>;
+
+#[derive(Debug, Default)]
+struct File {
+    both: Table,
+    up: Table,
+    down: Table,
+}
+
+impl File {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let name = path.display();
+        let text = fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("--config: cannot read {name}: {error}")))?;
+        let root: toml::Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| Failure::usage(format!("{name}: {error}")))?;
+        let mut file = Self::default();
+        for (key, value) in root {
+            let table = match key.as_str() {
+                "both" => &mut file.both,
+                "up" => &mut file.up,
+                "down" => &mut file.down,
+                other => {
+                    return Err(Failure::usage(format!(
+                        "{name}: unknown table \"{other}\", expected [both], [up] or [down]"
+                    )));
+                }
+            };
+            let toml::Value::Table(values) = value else {
+                return Err(Failure::usage(format!("{name}: \"{key}\" is not a table: [{key}]")));
+            };
+            flatten(&format!("{name}: {key}"), "", values, table)?;
+        }
+        Ok(file)
+    }
+}
+
+/// Dotted names from nested tables: `[up.loss] at = "before"` is `loss.at` of up.
+fn flatten(
+    place: &str,
+    prefix: &str,
+    values: toml::Table,
+    into: &mut Table,
+) -> Result<(), Failure> {
+    for (key, value) in values {
+        let name = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
+        let text = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Table(inner) => {
+                flatten(place, &name, inner, into)?;
+                continue;
+            }
+            other => {
+                return Err(Failure::usage(format!(
+                    "{place}.{name}: a {} is no value here, expected text such as \"30ms\" or a \
+                     whole number",
+                    other.type_str()
+                )));
+            }
+        };
+        into.push((place.to_owned(), name, text));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_sched::config::LossAt;
+    use punctual_sched::{Duration, Rate};
+
+    fn options(both: &str, up: &str) -> RunOptions {
+        RunOptions { both: Some(both.to_owned()), up: Some(up.to_owned()), ..RunOptions::default() }
+    }
+
+    fn with_file(name: &str, text: &str) -> Result<Links, Failure> {
+        let path =
+            std::env::temp_dir().join(format!("punctual-{}-{name}.toml", std::process::id()));
+        fs::write(&path, text).unwrap();
+        let options = RunOptions { config: Some(path.clone()), ..options("rate=5mbit", "") };
+        let links = Links::from_options(&options, 1 << 20);
+        fs::remove_file(path).unwrap();
+        links
+    }
+
+    fn rate(bps: u64) -> Rate {
+        Rate::from_bps(bps).unwrap()
+    }
+
+    #[test]
+    fn a_direction_overrides_both_parameter_by_parameter() {
+        let links = Links::from_options(&options("rate=20mbit delay=30ms", "rate=1mbit"), 1 << 20);
+        let links = links.unwrap();
+        assert_eq!(links.up.rate, rate(1_000_000));
+        assert_eq!(links.up.delay, Duration::from_millis(30));
+        assert_eq!(links.down.rate, rate(20_000_000));
+        assert_eq!(links.down.hold_limit, 1 << 20);
+    }
+
+    #[test]
+    fn a_file_is_overridden_by_options_and_knows_nested_tables() {
+        let text =
+            "[both]\nrate = 1000000\ndelay = \"7ms\"\nloss = \"1%\"\n[up.loss]\nat = \"before\"\n";
+        let text = text.replace("loss = \"1%\"\n", "");
+        let links = with_file("good", &text).unwrap();
+        assert_eq!(links.up.rate, rate(5_000_000));
+        assert_eq!((links.up.loss_at, links.down.loss_at), (LossAt::Before, LossAt::After));
+        assert_eq!(links.down.delay, Duration::from_millis(7));
+    }
+
+    #[test]
+    fn a_bad_file_is_named_with_the_place() {
+        for (text, expected) in [
+            ("[side]\nrate=1\n", "unknown table \"side\""),
+            ("[up]\ndelay=30\n", "up.delay"),
+            ("[up]\nrate=1.5\n", "a float is no value here"),
+            ("rate=1\n", "unknown table \"rate\""),
+            ("[up\n", "TOML parse error"),
+        ] {
+            let error = with_file("bad", text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `punctual run`: a command behind a link, on real packets.
+
+mod account;
+mod drivers;
+mod flows;
+mod gate;
+mod links;
+mod live;
+mod probes;
+mod session;
+mod summary;
+mod supervise;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Write, stdout};
+use std::path::Path;
+
+use punctual_linux::fault::Faults;
+use punctual_linux::host::Host;
+use punctual_measure::Report;
+use punctual_measure::report::text;
+use punctual_sched::LinkConfig;
+
+use crate::cli::RunOptions;
+use crate::failure::Failure;
+use crate::runtime;
+
+pub use self::links::Links;
+pub use self::session::Finished;
+
+/// Runs the command and returns the exit status of punctual.
+pub fn run(options: &RunOptions) -> Result<u8, Failure> {
+    let request = Request::check(options)?;
+    let outputs = Outputs::open(options)?;
+    let finished = session::run(&request)?;
+    outputs.write(&finished.report, options.quiet)?;
+    Ok(exit_status(&finished, options.fail_unless_ok))
+}
+
+/// Runs the link and returns its report, printing nothing.
+pub fn run_quietly(options: &RunOptions) -> Result<Finished, Failure> {
+    session::run(&Request::check(options)?)
+}
+
+/// What is to be run, checked: from here on nothing is the caller's mistake.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    options: &'a RunOptions,
+    command: Vec<OsString>,
+    links: Links,
+    seed: u64,
+    faults: Faults,
+    host: Host,
+}
+
+impl<'a> Request<'a> {
+    fn check(options: &'a RunOptions) -> Result<Self, Failure> {
+        if options.net.is_none() && options.peer.is_none() {
+            return Err(Failure::usage(
+                "--net: what the host reaches is not available in this version; give --net lab \
+                 for an isolated peer namespace, with --peer CMD to run something there",
+            ));
+        }
+        if options.peer_port.is_some() && options.peer.is_none() {
+            return Err(Failure::usage(
+                "--peer-port: nothing will listen there without --peer CMD",
+            ));
+        }
+        if let Some(name) = &options.name {
+            runtime::check_name(name).map_err(Failure::usage)?;
+        }
+        let host = Host::look();
+        let links = Links::from_options(options, hold_limit(&host))?;
+        Ok(Self {
+            command: command_or_shell(&options.command),
+            links,
+            seed: options.seed.unwrap_or_else(fresh_seed),
+            faults: Faults::from_environment().map_err(Failure::usage)?,
+            host,
+            options,
+        })
+    }
+}
+
+/// Memory for packets on their way: the smaller of 256 MB and a quarter of what is available now,
+/// resolved once, so that a replay drops at the same packet.
+fn hold_limit(host: &Host) -> u64 {
+    let available = host.memory_available.unwrap_or(u64::MAX);
+    LinkConfig::HOLD_LIMIT.min(available / 4)
+}
+
+fn command_or_shell(command: &[OsString]) -> Vec<OsString> {
+    if command.is_empty() {
+        return vec![std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())];
+    }
+    command.to_vec()
+}
+
+/// A seed that differs from run to run; the report and the log name it.
+fn fresh_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+/// Where the results go, opened before anything is started.
+struct Outputs<'a> {
+    report: Option<(&'a Path, Option<File>)>,
+}
+
+impl<'a> Outputs<'a> {
+    fn open(options: &'a RunOptions) -> Result<Self, Failure> {
+        let Some(path) = options.report.as_deref() else { return Ok(Self { report: None }) };
+        if options.log.as_deref() == Some(path) {
+            return Err(Failure::usage("--report and --log name the same file"));
+        }
+        if path == Path::new("-") {
+            return Ok(Self { report: Some((path, None)) });
+        }
+        let file = File::create(path).map_err(|error| {
+            Failure::usage(format!("--report: cannot create {}: {error}", path.display()))
+        })?;
+        Ok(Self { report: Some((path, Some(file))) })
+    }
+
+    fn write(self, report: &Report, quiet: bool) -> Result<(), Failure> {
+        if !quiet {
+            eprint!("{}", text(report));
+        }
+        let Some((path, file)) = self.report else { return Ok(()) };
+        let mut json = serde_json::to_vec_pretty(report)?;
+        json.push(b'\n');
+        let written = match file {
+            Some(mut file) => file.write_all(&json),
+            None => stdout().write_all(&json),
+        };
+        written.map_err(|error| {
+            anyhow::anyhow!("--report: cannot write {}: {error}", path.display()).into()
+        })
+    }
+}
+
+fn exit_status(finished: &Finished, fail_unless_ok: bool) -> u8 {
+    match finished.status {
+        0 if fail_unless_ok && !finished.report.verdict.ok => NOT_OK,
+        status => u8::try_from(status).unwrap_or(u8::MAX),
+    }
+}
+
+const NOT_OK: u8 = 3;

@@ -1,0 +1,324 @@
+//! One run from its first namespace to its last packet.
+
+use std::cell::RefCell;
+use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use punctual_linux::clock::{Offset, monotonic, process_cpu, realtime};
+use punctual_linux::driver::{ClockStep, Lane, Stop};
+use punctual_linux::lab::{DeviceStatistics, Lab, LabConfig, LabError};
+use punctual_linux::namespace::{Entered, user};
+use punctual_linux::netfilter::nfqueue::Queue;
+use punctual_linux::netfilter::{self, Support};
+use punctual_linux::probe::Probe;
+use punctual_linux::process::{Identity, Plan, Processes, SignalFd};
+use punctual_linux::{fault, host};
+use punctual_measure::report::{self, Directions, Report};
+use punctual_measure::{Histogram, difference_ns};
+use punctual_sched::{Duration, Instant, Link};
+
+use super::Request;
+use super::account::{DirectionAccount, Live};
+use super::drivers::Drivers;
+use super::gate::{Gate, GateCounts};
+use super::live::LiveLine;
+use super::summary::{self, DriverEnd, LaneEnd};
+use super::supervise::{Ended, Interrupted, Supervisor};
+use crate::failure::Failure;
+use crate::log::{Direction, DirectionHeader, Epoch, Header, LogSender, LogSummary, LogWriter};
+use crate::runtime::{self, RunDirectory};
+
+/// A run that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// The command's status as a shell reports it.
+    pub status: i32,
+    /// The report.
+    pub report: Report,
+}
+
+/// Runs what is asked for.
+pub(super) fn run(request: &Request<'_>) -> Result<Finished, Failure> {
+    // Before any other thread exists: signals are blocked in all of them, and a user namespace
+    // can only be made by a process that has one.
+    let signals = SignalFd::new().context("cannot take over signals")?;
+    let entered = user::enter(&request.faults)
+        .map_err(|refusal| anyhow!("{refusal}\n  remedy: {}", refusal.remedy()))?;
+    Probe::run(&request.faults).map_err(|lack| anyhow!("{lack}\n  remedy: {}", lack.remedy()))?;
+    let directory = RunDirectory::claim(
+        &runtime::base_directory(entered.caller.uid),
+        request.options.name.as_deref(),
+    )?;
+    let session = Session::open(request, &entered, directory)?;
+    session.run(&signals).map_err(|error| match error.downcast_ref::<Interrupted>() {
+        Some(Interrupted(signal)) => Failure::Interrupted(*signal),
+        None => Failure::Own(error),
+    })
+}
+
+/// Everything that a run holds.
+struct Session<'a> {
+    request: &'a Request<'a>,
+    // In this order on drop: the processes, the rules that feed the queues, the namespaces.
+    processes: Processes,
+    gate: Gate,
+    queues: [Queue; 2],
+    lab: Lab,
+    directory: RunDirectory,
+    support: Support,
+}
+
+/// What was seen from the start of the first driver to the end of the last process.
+struct Observed {
+    drivers: Vec<DriverEnd>,
+    lanes: Vec<LaneEnd>,
+    gate: [GateCounts; 2],
+    devices: [Vec<DeviceStatistics>; 2],
+    ended: Ended,
+}
+
+/// Readings from the beginning of a run that its end is compared with.
+struct Beginning {
+    realtime: i64,
+    monotonic: Instant,
+    steal: Option<Duration>,
+    cpu: u64,
+}
+
+impl<'a> Session<'a> {
+    fn open(
+        request: &'a Request<'a>,
+        entered: &Entered,
+        directory: RunDirectory,
+    ) -> Result<Self, Failure> {
+        let config = LabConfig { congestion_control: request.options.cc.clone(), mtu: MTU };
+        let lab = Lab::build(&config).map_err(|error| match error {
+            LabError::CongestionControl { .. } => Failure::usage(format!("--cc: {error}")),
+            other => other.into(),
+        })?;
+        let support = lab.gate().within(|| netfilter::probe(&request.faults))??;
+        let (gate, queues) = Gate::open(&lab, &request.links, support.arrival_stamps)?;
+        let plan = Plan {
+            command: request.command.clone(),
+            peer: request.options.peer.clone().map(Into::into),
+            environment: environment(&lab, directory.name()),
+            identity: Identity::of(entered),
+        };
+        // Before any other thread: the parent-death signal follows the thread that starts.
+        let processes = Processes::start(&plan, &lab)?;
+        Ok(Self { request, processes, gate, queues, lab, directory, support })
+    }
+
+    fn run(self, signals: &SignalFd) -> Result<Finished> {
+        let beginning = Beginning::now();
+        let (request, support) = (self.request, self.support);
+        let (receive_buffer, name) = (self.gate.receive_buffer, self.directory.name().to_owned());
+        self.tell_costs();
+        let (writer, logs) = match self.open_log(beginning.monotonic)? {
+            Some((writer, logs)) => (Some(writer), logs.map(Some)),
+            None => (None, [None, None]),
+        };
+        let observed = self.operate(signals, beginning.monotonic, logs)?;
+        let log = writer.map(LogWriter::finish).transpose()?;
+
+        let (directions, lateness) = observed.directions();
+        let host = summary::host(
+            &request.host,
+            &observed.drivers,
+            receive_buffer,
+            support,
+            &observed.ended.notes,
+        );
+        let run = run_section(request, &name, &beginning, &observed, log.as_ref());
+        let status = observed.ended.status;
+        let report = summary::conclude(host, run, directions, &lateness, None);
+        Ok(Finished { status, report })
+    }
+
+    /// Moves packets from the first process to the last.
+    fn operate(
+        mut self,
+        signals: &SignalFd,
+        start: Instant,
+        logs: [Option<LogSender>; 2],
+    ) -> Result<Observed> {
+        let options = self.request.options;
+        let live: [Arc<Live>; 2] = Default::default();
+        let stop = Stop::new()?;
+        let devices_before = self.lab.device_statistics()?;
+        let lanes = lanes(self.request, self.queues, start, &live, logs)?;
+        let drivers = RefCell::new(Drivers::start(lanes, options, &stop)?);
+        let mut shown = LiveLine::new(live, options.quiet);
+        let mut supervisor = Supervisor::new(self.processes, signals, &self.lab, || {
+            shown.show();
+            drivers.borrow_mut().check()
+        });
+        supervisor.begin(options.peer.is_some(), options.peer_port)?;
+        supervisor.command(options.duration)?;
+
+        stop.drain();
+        let links = &self.request.links;
+        let patience = DRAIN + links.up.delay.max(links.down.delay);
+        supervisor.wait_until(monotonic() + patience, || drivers.borrow().finished())?;
+        let devices = [devices_before, self.lab.device_statistics()?];
+        stop.now();
+        let gate = self.gate.counts(&self.lab)?;
+        let ended = supervisor.end()?;
+        let (drivers, lanes) = drivers.into_inner().join(links)?;
+        Ok(Observed { drivers, lanes, gate, devices, ended })
+    }
+
+    fn open_log(&self, start: Instant) -> Result<Option<(LogWriter, [LogSender; 2])>> {
+        let Some(path) = &self.request.options.log else { return Ok(None) };
+        let links = &self.request.links;
+        let [up, down] = Direction::BOTH.map(|direction| {
+            let seed = direction_seed(self.request.seed, direction);
+            DirectionHeader::new(links.of(direction), seed, start)
+        });
+        let offset = Offset::sample();
+        let epoch = Epoch { monotonic_ns: 0, realtime_ns: offset.nanos.max(0).unsigned_abs() };
+        let header = Header::new(self.directory.name(), epoch, up, down);
+        Ok(Some(LogWriter::create(path, &header, LogWriter::RING)?))
+    }
+
+    /// Says before the run what this machine will make it cost.
+    fn tell_costs(&self) {
+        if self.request.options.quiet {
+            return;
+        }
+        if let Some(lack) = summary::receive_buffer_lack(self.gate.receive_buffer) {
+            eprintln!("punctual: {lack}");
+        }
+    }
+}
+
+impl Observed {
+    fn directions(&self) -> (Directions, Histogram) {
+        let mut directions = Directions::default();
+        let mut lateness = Histogram::new();
+        for lane in &self.lanes {
+            let gate = self.gate[lane.direction.index()];
+            let section = summary::direction(lane, gate, &self.devices);
+            lateness.merge(lane.account.lateness().histogram());
+            match lane.direction {
+                Direction::Up => directions.up = section,
+                Direction::Down => directions.down = section,
+            }
+        }
+        (directions, lateness)
+    }
+}
+
+impl Beginning {
+    fn now() -> Self {
+        Self {
+            realtime: realtime(),
+            monotonic: monotonic(),
+            steal: host::steal(),
+            cpu: process_cpu(),
+        }
+    }
+}
+
+/// Both directions' lanes, up first.
+fn lanes(
+    request: &Request<'_>,
+    queues: [Queue; 2],
+    start: Instant,
+    live: &[Arc<Live>; 2],
+    logs: [Option<LogSender>; 2],
+) -> Result<Vec<Lane<DirectionAccount>>> {
+    let mut lanes = Vec::new();
+    for ((direction, queue), log) in Direction::BOTH.into_iter().zip(queues).zip(logs) {
+        let config = request.links.of(direction);
+        let link = Link::new(config, direction_seed(request.seed, direction), start)?;
+        let live = Arc::clone(&live[direction.index()]);
+        let mut account = summary::account(config, request.options.late, live);
+        if let Some(log) = log {
+            account.log_to(log);
+        }
+        let mut lane = Lane::new(queue, link, account, MTU, start);
+        lane.inject(start, clock_steps(&request.faults, start), request.faults.shift_ns);
+        lanes.push(lane);
+    }
+    Ok(lanes)
+}
+
+fn clock_steps(faults: &fault::Faults, start: Instant) -> Vec<ClockStep> {
+    faults
+        .clock_steps
+        .iter()
+        .map(|step| ClockStep {
+            at: start + Duration::from_secs(step.at_seconds),
+            by: step.seconds.saturating_mul(1_000_000_000),
+        })
+        .collect()
+}
+
+/// The directions draw from different streams of the run's one seed.
+fn direction_seed(seed: u64, direction: Direction) -> u64 {
+    match direction {
+        Direction::Up => seed,
+        Direction::Down => !seed,
+    }
+}
+
+fn environment(lab: &Lab, name: &str) -> Vec<(OsString, OsString)> {
+    let addresses = lab.addresses();
+    let mut variables = vec![
+        ("PUNCTUAL_PEER".into(), addresses.peer4.to_string().into()),
+        ("PUNCTUAL_NAME".into(), name.into()),
+    ];
+    if let Some(peer6) = addresses.peer6 {
+        variables.push(("PUNCTUAL_PEER6".into(), peer6.to_string().into()));
+    }
+    variables
+}
+
+fn run_section(
+    request: &Request<'_>,
+    name: &str,
+    beginning: &Beginning,
+    observed: &Observed,
+    log: Option<&LogSummary>,
+) -> report::Run {
+    let options = request.options;
+    let words = |words: &mut dyn Iterator<Item = OsString>| {
+        words.map(|word| OsStr::to_string_lossy(&word).into_owned()).collect()
+    };
+    report::Run {
+        name: name.to_owned(),
+        id: format!("{:016x}-{}", request.seed, beginning.realtime),
+        argv: words(&mut std::env::args_os()),
+        command: words(&mut request.command.iter().cloned()),
+        started_unix_ns: Some(beginning.realtime),
+        duration_ns: monotonic().signed_since(beginning.monotonic),
+        seed: request.seed,
+        exit_status: Some(observed.ended.status),
+        net: "lab".to_owned(),
+        precision: options.precision.word().to_owned(),
+        peer: options.peer.clone().map(|command| report::Peer {
+            command,
+            exit_status: observed.ended.peer,
+            ended_early: observed.ended.peer_ended_early,
+        }),
+        threads: observed.drivers.iter().map(|driver| driver.thread.clone()).collect(),
+        cpu_ns: Some(difference_ns(process_cpu(), beginning.cpu)),
+        steal_ns: beginning
+            .steal
+            .zip(host::steal())
+            .map(|(before, after)| difference_ns(after.as_nanos(), before.as_nanos())),
+        log: log.zip(options.log.as_ref()).map(|(summary, path)| report::Log {
+            path: path.display().to_string(),
+            bytes: summary.bytes,
+            lost_records: summary.unwritten.iter().sum(),
+        }),
+    }
+}
+
+/// Of the lab's links, bytes.
+const MTU: u32 = 1500;
+/// How long packets on their way may take to arrive after the command has ended, beside the
+/// link's delay.
+const DRAIN: Duration = Duration::from_secs(1);

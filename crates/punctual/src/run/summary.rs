@@ -1,0 +1,266 @@
+//! The report of a run, put together from what everybody counted.
+
+use std::sync::Arc;
+
+use punctual_linux::driver::{LaneCounts, Policy, Stopped};
+use punctual_linux::host::Host;
+use punctual_linux::lab::{DeviceStatistics, links};
+use punctual_linux::netfilter::Support;
+use punctual_linux::netfilter::nftables::QueueAction;
+use punctual_measure::histogram::Histogram;
+use punctual_measure::report::{self, Direction, Directions, Granted, Report, Thread};
+use punctual_measure::verdict::Facts;
+use punctual_measure::{difference_ns, judge};
+use punctual_sched::config::{Gso, Limit};
+use punctual_sched::{Duration, LinkConfig, Snapshot};
+
+use super::account::{DirectionAccount, Live};
+use super::flows::drops_by_name;
+use super::gate::{GateCounts, QUEUE_LENGTH, RECEIVE_BUFFER};
+use super::links::Links;
+use crate::log::Direction as Way;
+
+/// One direction when it has stopped.
+pub(super) struct LaneEnd {
+    pub(super) direction: Way,
+    pub(super) config: LinkConfig,
+    pub(super) account: DirectionAccount,
+    pub(super) snapshot: Snapshot,
+    pub(super) counts: LaneCounts,
+    pub(super) wakes: report::Wakes,
+}
+
+/// A driver's thread when it has stopped.
+pub(super) struct DriverEnd {
+    pub(super) thread: Thread,
+    pub(super) policy: Policy,
+    pub(super) idle_held: bool,
+    pub(super) tight_timers: bool,
+}
+
+/// Lateness above which a departure of `link` counts against the verdict, ns.
+pub(super) fn tolerance_ns(link: &LinkConfig, late: Option<Duration>) -> i64 {
+    let signed = |span: Duration| difference_ns(span.as_nanos(), 0);
+    punctual_measure::verdict::tolerance_ns(Some(signed(link.delay)), None, late.map(signed))
+}
+
+/// An account for `link`.
+pub(super) fn account(
+    link: &LinkConfig,
+    late: Option<Duration>,
+    live: Arc<Live>,
+) -> DirectionAccount {
+    let extra = i64::from(link.framing) + i64::from(link.overhead);
+    DirectionAccount::new(tolerance_ns(link, late), extra, live)
+}
+
+/// Takes a stopped driver apart.
+pub(super) fn take_apart(
+    name: &str,
+    stopped: Stopped<DirectionAccount>,
+    directions: &[Way],
+    links: &Links,
+) -> (DriverEnd, Vec<LaneEnd>) {
+    let wakes = report::Wakes {
+        timer: stopped.wakes.timer,
+        spin: stopped.wakes.spins,
+        packet: stopped.wakes.packet,
+        control: 0,
+        other: 0,
+    };
+    let end = DriverEnd {
+        thread: Thread {
+            name: name.to_owned(),
+            cpu_ns: difference_ns(stopped.cpu, 0),
+            spin_ns: difference_ns(stopped.wakes.spun, 0),
+            run_queue_wait_ns: stopped.run_queue_wait.map(|wait| difference_ns(wait, 0)),
+            margin_ns: Some(difference_ns(stopped.margin.as_nanos(), 0)),
+        },
+        policy: stopped.policy,
+        idle_held: stopped.idle_held,
+        tight_timers: stopped.tight_timers,
+    };
+    let lanes = stopped.lanes.into_iter().zip(directions).map(|(lane, &direction)| {
+        let (counts, end) = (lane.counts(), lane.latest());
+        let snapshot = lane.link().snapshot();
+        let mut account = lane.into_account();
+        account.finish_log(end, &snapshot);
+        let config = links.of(direction).clone();
+        LaneEnd { direction, config, account, snapshot, counts, wakes: wakes.clone() }
+    });
+    let lanes = lanes.collect();
+    (end, lanes)
+}
+
+/// The section of one direction.
+pub(super) fn direction(
+    lane: &LaneEnd,
+    gate: GateCounts,
+    statistics: &[Vec<DeviceStatistics>; 2],
+) -> Direction {
+    let LaneEnd { snapshot, counts, config, .. } = lane;
+    let mut direction = Direction {
+        link: in_force(config),
+        gso: if config.resolved_gso() == Gso::Keep { "keep" } else { "split" }.to_owned(),
+        packets: report::Packets {
+            arrived: snapshot.packets_in,
+            departed: snapshot.packets_out,
+            queued: snapshot.queued,
+            dropped: drops_by_name(&snapshot.dropped),
+            marked: snapshot.marked,
+            ..report::Packets::default()
+        },
+        lost_before: report::LostBefore {
+            receive_buffer: counts.receive_buffer,
+            nfqueue_full: gate.queue_full,
+        },
+        flushed_by_kernel: counts.flushed,
+        bytes: report::Bytes {
+            arrived: snapshot.bytes_in,
+            departed: snapshot.bytes_out,
+            dropped: snapshot.bytes_dropped,
+        },
+        wakes: lane.wakes.clone(),
+        stamps: report::Stamps {
+            raised: counts.stamps.raised,
+            future: counts.stamps.future,
+            stale: counts.stamps.stale,
+            clock_steps: counts.stamps.clock_steps,
+            step_touched: counts.stamps.step_touched,
+        },
+        rule_counter: Some(report::RuleCounter {
+            packets: gate.rule.packets,
+            bytes: gate.rule.bytes,
+        }),
+        devices: devices(lane.direction, statistics),
+        ..Direction::default()
+    };
+    lane.account.fill(&mut direction);
+    direction
+}
+
+/// Every parameter with its value in force: the limit and the treatment of bursts resolved.
+fn in_force(config: &LinkConfig) -> std::collections::BTreeMap<String, String> {
+    let resolved = config.with_limit_resolved();
+    let mut entries: std::collections::BTreeMap<String, String> =
+        resolved.entries().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    if let Some(asked @ Limit::Time(_)) = config.limit {
+        entries.insert("limit.asked".to_owned(), asked.to_string());
+    }
+    if resolved.limit.is_none() {
+        entries.insert("limit".to_owned(), "none".to_owned());
+    }
+    entries
+}
+
+/// Drops at the devices that a direction passes, in the order in which it does, from `before`
+/// to `after`. Each device is listed with the side that this direction uses.
+fn devices(way: Way, [before, after]: &[Vec<DeviceStatistics>; 2]) -> Vec<report::Device> {
+    // Name, and whether up passes it on its way in.
+    let path = [
+        (links::INSIDE, false),
+        (links::GATE_IN, true),
+        (links::GATE_OUT, false),
+        (links::OUTSIDE, true),
+    ];
+    let find = |statistics: &[DeviceStatistics], name: &str| {
+        let links = statistics.iter().flat_map(|network| &network.links);
+        links.into_iter().find(|link| link.name == name).cloned().unwrap_or_default()
+    };
+    let mut devices: Vec<_> = path
+        .into_iter()
+        .map(|(name, in_when_up)| {
+            let (then, now) = (find(before, name), find(after, name));
+            let receives = in_when_up == (way == Way::Up);
+            report::Device {
+                name: name.to_owned(),
+                rx_dropped: if receives { now.rx_dropped - then.rx_dropped } else { 0 },
+                tx_dropped: if receives { 0 } else { now.tx_dropped - then.tx_dropped },
+            }
+        })
+        .collect();
+    if way == Way::Down {
+        devices.reverse();
+    }
+    devices
+}
+
+/// The machine's section.
+pub(super) fn host(
+    host: &Host,
+    drivers: &[DriverEnd],
+    receive_buffer: usize,
+    support: Support,
+    notes: &[String],
+) -> report::Host {
+    let first = drivers.first();
+    let (policy, slice_ns) = match first.map(|driver| driver.policy) {
+        Some(Policy::Fifo(priority)) => (Some(format!("fifo {priority}")), None),
+        Some(Policy::Slice(slice)) => (Some("other".to_owned()), Some(difference_ns(slice, 0))),
+        Some(Policy::Ordinary) => (Some("other".to_owned()), None),
+        None => (None, None),
+    };
+    let mut lacks = notes.to_vec();
+    lacks.extend(receive_buffer_lack(receive_buffer));
+    if support.action == QueueAction::Compat {
+        lacks.push("no nft_queue: packets are queued by the xt NFQUEUE target instead".to_owned());
+    }
+    if !support.arrival_stamps {
+        lacks.push("rules cannot stamp arrivals: packets are dated when they are read".to_owned());
+    }
+    report::Host {
+        kernel: Some(host.kernel.clone()),
+        cpus: u32::try_from(host.processors).ok(),
+        clocksource: host.clocksource.clone(),
+        clock_read_ns: Some(difference_ns(host.clock_read, 0)),
+        hz: host.hz.and_then(|hz| u32::try_from(hz).ok()),
+        granted: Granted {
+            policy,
+            slice_ns,
+            timer_slack_ns: first.filter(|driver| driver.tight_timers).map(|_| 1),
+            cpu_dma_latency_ns: first.filter(|driver| driver.idle_held).map(|_| 0),
+            memory_locked: None,
+            receive_buffer_bytes: u64::try_from(receive_buffer).ok(),
+            nfqueue_length_packets: Some(u64::from(QUEUE_LENGTH)),
+            hold_limit_bytes: None,
+        },
+        lacks,
+    }
+}
+
+/// What a receive buffer smaller than wanted costs, in words: how many small packets it holds
+/// between two reads, at about 768 bytes of kernel memory each.
+pub(super) fn receive_buffer_lack(bytes: usize) -> Option<String> {
+    (bytes < RECEIVE_BUFFER).then(|| {
+        format!(
+            "the receive buffer is {} KiB instead of {} KiB: a burst of more than about {} packets \
+             between two reads is lost, and counted (root, or sysctl net.core.rmem_max, raises it)",
+            bytes / 1024,
+            RECEIVE_BUFFER / 1024,
+            bytes / 768
+        )
+    })
+}
+
+/// Judges the run and closes the report.
+pub(super) fn conclude(
+    host: report::Host,
+    run: report::Run,
+    directions: Directions,
+    lateness: &Histogram,
+    witness: Option<report::Witness>,
+) -> Report {
+    let facts = Facts::new(&host, &run, &directions, lateness, witness.as_ref());
+    Report {
+        schema: report::SCHEMA.to_owned(),
+        tool: report::Tool {
+            name: "punctual".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        verdict: judge(&facts),
+        host,
+        run,
+        directions,
+        witness,
+    }
+}

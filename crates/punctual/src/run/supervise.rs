@@ -1,0 +1,223 @@
+//! From the first process to the last: starts the peer and the command, hands signals through,
+//! keeps time.
+
+use std::os::fd::AsFd;
+
+use anyhow::{Context, Result, bail};
+use punctual_linux::clock::monotonic;
+use punctual_linux::lab::Lab;
+use punctual_linux::process::{Event, Exit, Processes, SignalFd, Who, port_listening};
+use punctual_linux::wait;
+use punctual_sched::{Duration, Instant};
+use rustix::event::{PollFd, PollFlags};
+
+/// Looks after the processes of a run. One call after the other: [`Supervisor::begin`],
+/// [`Supervisor::command`], [`Supervisor::end`].
+pub(super) struct Supervisor<'a> {
+    processes: Processes,
+    signals: &'a SignalFd,
+    lab: &'a Lab,
+    /// Called about five times a second.
+    tick: Box<dyn FnMut() -> Result<()> + 'a>,
+    peer_started: bool,
+    peer: Option<Exit>,
+    command_started: bool,
+    command: Option<i32>,
+    /// A signal came when all that was left was to finish: do so at once.
+    hurry: bool,
+    /// Signals that came from processes, to tell an urgent caller from a patient one.
+    requests: u32,
+    notes: Vec<String>,
+}
+
+/// How the processes ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ended {
+    /// The command's status as a shell reports it.
+    pub status: i32,
+    /// The peer's status; `None` while it ran on.
+    pub peer: Option<i32>,
+    /// The peer ended before the command did.
+    pub peer_ended_early: bool,
+    /// What was less than it should be.
+    pub notes: Vec<String>,
+}
+
+/// A run that was stopped before its command ran.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped by signal {0} before the command was started")]
+pub(super) struct Interrupted(pub i32);
+
+impl<'a> Supervisor<'a> {
+    /// Takes over the processes of a run, none of them started yet.
+    pub(super) fn new(
+        processes: Processes,
+        signals: &'a SignalFd,
+        lab: &'a Lab,
+        tick: impl FnMut() -> Result<()> + 'a,
+    ) -> Self {
+        Self {
+            processes,
+            signals,
+            lab,
+            tick: Box::new(tick),
+            peer_started: false,
+            peer: None,
+            command_started: false,
+            command: None,
+            hurry: false,
+            requests: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Starts the peer, and waits until it listens on `port`.
+    pub(super) fn begin(&mut self, with_peer: bool, port: Option<u16>) -> Result<()> {
+        if !with_peer {
+            return Ok(());
+        }
+        self.processes.start_peer().context("cannot start the peer")?;
+        let deadline = monotonic() + PEER_PATIENCE;
+        while !self.peer_started {
+            self.turn(Some(deadline))?;
+        }
+        let Some(port) = port else { return Ok(()) };
+        while !port_listening(self.lab.outside(), port)? {
+            if let Some(exit) = self.peer {
+                bail!(
+                    "the peer ended (status {}) before it listened on port {port}: run its \
+                     command by itself to see why",
+                    exit.code()
+                );
+            }
+            if monotonic() >= deadline {
+                bail!(
+                    "the peer does not listen on port {port} after {PEER_PATIENCE}: check \
+                     --peer-port"
+                );
+            }
+            self.turn(Some(monotonic() + PORT_POLL))?;
+        }
+        Ok(())
+    }
+
+    /// Runs the command to its end, or for `span`; returns its status as a shell reports it.
+    pub(super) fn command(&mut self, span: Option<Duration>) -> Result<i32> {
+        self.processes.start_command().context("cannot start the command")?;
+        self.command_started = true;
+        let mut stop_at = span.map(|span| monotonic() + span);
+        let mut next_signal = SIGTERM;
+        loop {
+            if let Some(status) = self.command {
+                return Ok(status);
+            }
+            if stop_at.is_some_and(|at| monotonic() >= at) {
+                self.processes.signal_command(next_signal).context("cannot stop the command")?;
+                stop_at = Some(monotonic() + TERM_PATIENCE);
+                next_signal = SIGKILL;
+            }
+            self.turn(stop_at)?;
+        }
+    }
+
+    /// Waits for `finished` while signals are looked after, at most until `deadline`.
+    pub(super) fn wait_until(
+        &mut self,
+        deadline: Instant,
+        finished: impl Fn() -> bool,
+    ) -> Result<()> {
+        while !finished() && !self.hurry && monotonic() < deadline {
+            self.turn(Some(deadline.min(monotonic() + PORT_POLL)))?;
+        }
+        Ok(())
+    }
+
+    /// Ends the peer, by SIGTERM first, and then everything that is left.
+    pub(super) fn end(mut self) -> Result<Ended> {
+        let mut ended = Ended {
+            status: self.command.unwrap_or(0),
+            peer_ended_early: self.peer.is_some(),
+            ..Ended::default()
+        };
+        if self.peer_started && self.peer.is_none() {
+            // Refused only when it has just ended.
+            let _ = self.processes.terminate_peer();
+            let deadline = monotonic() + TERM_PATIENCE;
+            while self.peer.is_none() && !self.hurry && monotonic() < deadline {
+                self.turn(Some(deadline))?;
+            }
+        }
+        ended.peer = self.peer.map(Exit::code);
+        ended.notes = std::mem::take(&mut self.notes);
+        self.processes.kill_all().context("cannot end the run's processes")?;
+        Ok(ended)
+    }
+
+    /// Waits for an event, a signal, or the next tick, at most until `until`; handles what came.
+    fn turn(&mut self, until: Option<Instant>) -> Result<()> {
+        let now = monotonic();
+        let span = until.map_or(TICK, |until| until.since(now).min(TICK));
+        let mut fds = [
+            PollFd::from_borrowed_fd(self.processes.fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+        ];
+        wait::any_readable(&mut fds, Some(span)).context("cannot wait for the run")?;
+        while let Some(event) = self.processes.next_event().context("lost the run's init")? {
+            self.event(event)?;
+        }
+        while let Some(signal) = self.signals.next().context("cannot read signals")? {
+            self.signal(signal.signal, signal.from_terminal)?;
+        }
+        (self.tick)()
+    }
+
+    fn event(&mut self, event: Event) -> Result<()> {
+        match event {
+            Event::Ready | Event::Started(Who::Command) => {}
+            Event::Started(Who::Peer) => self.peer_started = true,
+            Event::NotExecuted(Who::Peer, errno) => bail!("cannot start the peer's shell: {errno}"),
+            Event::NotExecuted(Who::Command, errno) => {
+                self.notes.push(format!("cannot execute the command: {errno}"));
+                self.command = Some(Event::status_of_failed_execution(errno));
+            }
+            Event::NotPrepared(who, errno, step) => {
+                let who = if who == Who::Peer { "peer" } else { "command" };
+                bail!("cannot prepare the {who}: {step}: {errno}");
+            }
+            Event::Ended(Who::Peer, exit) => self.peer = Some(exit),
+            Event::Ended(Who::Command, exit) => self.command = Some(exit.code()),
+            Event::Note(note) => self.notes.push(note),
+            Event::InitEnded => bail!("the run's init was killed, and with it the command"),
+        }
+        Ok(())
+    }
+
+    /// The terminal's signals have reached the command already; those of processes are handed on.
+    fn signal(&mut self, signal: i32, from_terminal: bool) -> Result<()> {
+        if !self.command_started {
+            return Err(Interrupted(signal).into());
+        }
+        if self.command.is_some() {
+            self.hurry = true;
+            return Ok(());
+        }
+        if from_terminal {
+            return Ok(());
+        }
+        self.requests += 1;
+        let signal = if self.requests >= IMPATIENT { SIGKILL } else { signal };
+        self.processes.signal_command(signal).context("cannot hand a signal to the command")
+    }
+}
+
+/// Time between two looks at the clock, the drivers and the terminal.
+const TICK: Duration = Duration::from_millis(200);
+/// How long a peer may take until it listens.
+const PEER_PATIENCE: Duration = Duration::from_secs(30);
+const PORT_POLL: Duration = Duration::from_millis(10);
+/// From SIGTERM to SIGKILL.
+const TERM_PATIENCE: Duration = Duration::from_secs(2);
+/// The third request of a process to stop is met with SIGKILL.
+const IMPATIENT: u32 = 3;
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
