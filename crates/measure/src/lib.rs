@@ -11,6 +11,7 @@
 //! | [`lateness`] | departures against their due times: buckets, average, tolerance |
 //! | [`spacing`] | gaps and rate of a train of packets as received |
 //! | [`report`] | the schema `punctual.report/1` and its ten lines of text |
+//! | [`units`] | figures for people |
 //! | [`verdict`] | whether a run can be believed, down to where, and why not |
 //! | [`witness`] | independent observations set against the driver's own account |
 
@@ -22,7 +23,7 @@ pub mod lateness;
 pub mod percentile;
 pub mod report;
 pub mod spacing;
-mod units;
+pub mod units;
 pub mod verdict;
 pub mod witness;
 

@@ -1,7 +1,7 @@
 //! Figures as people read them: three or four significant digits and a unit.
 
 /// A duration: `0`, `640 ns`, `85.3 us`, `1.20 ms`, `3.00 s`, `-12.0 us`.
-pub(crate) fn duration(ns: i64) -> String {
+pub fn duration(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     let ns = ns.unsigned_abs();
     match ns {
@@ -15,12 +15,12 @@ pub(crate) fn duration(ns: i64) -> String {
 }
 
 /// [`duration`], or a dash where there is none.
-pub(crate) fn duration_or_dash(ns: Option<i64>) -> String {
+pub fn duration_or_dash(ns: Option<i64>) -> String {
     ns.map_or_else(|| "-".into(), duration)
 }
 
 /// Two durations in the unit of the larger: `2.10/50.0 ms`, `0.045/1.20 ms`, `0`, `-`.
-pub(crate) fn pair(first: Option<i64>, second: Option<i64>) -> String {
+pub fn pair(first: Option<i64>, second: Option<i64>) -> String {
     let (Some(first), Some(second)) = (first, second) else { return "-".into() };
     let larger = first.unsigned_abs().max(second.unsigned_abs());
     let (unit, name) = match larger {
@@ -45,7 +45,7 @@ pub(crate) fn pair(first: Option<i64>, second: Option<i64>) -> String {
 }
 
 /// A rate in bit/s: `640 bit/s`, `19.94 Mbit/s`.
-pub(crate) fn rate(bps: u64) -> String {
+pub fn rate(bps: u64) -> String {
     match bps {
         0..1_000 => format!("{bps} bit/s"),
         1_000..999_950 => format!("{} kbit/s", four_digits(bps, 1_000)),
@@ -56,7 +56,7 @@ pub(crate) fn rate(bps: u64) -> String {
 
 /// A share in ppm as a percentage: `0 %`, `0.013 %`, `2.31 %`, `99.8 %`, `100 %`. Neither 0 nor
 /// 100 is shown unless it is exact to the digit: one late packet in a million is `0.0001 %`.
-pub(crate) fn percent(ppm: u64) -> String {
+pub fn percent(ppm: u64) -> String {
     match ppm {
         0 => "0 %".into(),
         1..100 => format!("0.{ppm:04} %"),
@@ -68,14 +68,14 @@ pub(crate) fn percent(ppm: u64) -> String {
 }
 
 /// `part` of `whole` as a percentage, `-` without a whole; a part that is not 0 never reads 0.
-pub(crate) fn share(part: u64, whole: u64) -> String {
+pub fn share(part: u64, whole: u64) -> String {
     let ppm = (u128::from(part) * 1_000_000).checked_div(u128::from(whole));
     let Some(ppm) = ppm.and_then(|ppm| u64::try_from(ppm).ok()) else { return "-".into() };
     if ppm == 0 && part > 0 { "<0.0001 %".into() } else { percent(ppm) }
 }
 
 /// A count with its thousands apart: `1,234,567`.
-pub(crate) fn count(n: u64) -> String {
+pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -88,7 +88,7 @@ pub(crate) fn count(n: u64) -> String {
 }
 
 /// `line`, cut to `columns` characters with an ellipsis where it is longer.
-pub(crate) fn cut(line: &str, columns: usize) -> String {
+pub fn cut(line: &str, columns: usize) -> String {
     if line.chars().count() <= columns {
         return line.into();
     }

@@ -22,6 +22,10 @@ pub enum Command {
     Run(Box<RunOptions>),
     /// Replay a run's log in virtual time and compare every decision
     Verify(VerifyOptions),
+    /// Show what it does in half a minute, on any machine
+    Demo(DemoOptions),
+    /// Remove what killed runs left behind
+    Clean(CleanOptions),
     /// Bundled senders and receivers, for tests and measurements
     #[command(hide = true, subcommand)]
     Traffic(crate::traffic::TrafficCommand),

@@ -9,6 +9,8 @@ pub enum Failure {
     Usage(String),
     /// punctual, or the machine, could not: exit status 125.
     Own(anyhow::Error),
+    /// The machine lacks or forbids what real packets need: exit status 125. What, and the remedy.
+    Refused(String),
     /// A signal came before there was a command to receive it: exit status 128 + its number.
     Interrupted(i32),
 }
@@ -23,7 +25,7 @@ impl Failure {
     pub fn status(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
-            Self::Own(_) => 125,
+            Self::Own(_) | Self::Refused(_) => 125,
             Self::Interrupted(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
         }
     }
@@ -32,7 +34,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(problem) => f.write_str(problem),
+            Self::Usage(problem) | Self::Refused(problem) => f.write_str(problem),
             Self::Own(error) => write!(f, "{error:#}"),
             Self::Interrupted(signal) => write!(f, "stopped by signal {signal}"),
         }

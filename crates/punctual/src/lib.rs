@@ -1,6 +1,8 @@
 //! The program: command line, configuration, report. One file per subcommand.
 
+pub mod clean;
 pub mod cli;
+pub mod demo;
 pub mod failure;
 pub mod log;
 pub mod run;
@@ -24,6 +26,8 @@ pub fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Run(options) => run::run(options),
         Command::Verify(options) => verify::run(&options.log, options.json).map_err(Into::into),
+        Command::Demo(options) => demo::run(options),
+        Command::Clean(options) => clean::run(options).map_err(Into::into),
         Command::Traffic(command) => traffic::run(command).map(|()| 0).map_err(Into::into),
     };
     match result {

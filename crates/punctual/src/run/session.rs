@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use punctual_linux::clock::{Offset, monotonic, process_cpu, realtime};
 use punctual_linux::driver::{ClockStep, Lane, Stop};
 use punctual_linux::lab::{DeviceStatistics, Lab, LabConfig, LabError};
@@ -43,9 +44,9 @@ pub(super) fn run(request: &Request<'_>) -> Result<Finished, Failure> {
     // Before any other thread exists: signals are blocked in all of them, and a user namespace
     // can only be made by a process that has one.
     let signals = SignalFd::new().context("cannot take over signals")?;
-    let entered = user::enter(&request.faults)
-        .map_err(|refusal| anyhow!("{refusal}\n  remedy: {}", refusal.remedy()))?;
-    Probe::run(&request.faults).map_err(|lack| anyhow!("{lack}\n  remedy: {}", lack.remedy()))?;
+    let entered =
+        user::enter(&request.faults).map_err(|refusal| refused(&refusal, &refusal.remedy()))?;
+    Probe::run(&request.faults).map_err(|lack| refused(&lack, &lack.remedy()))?;
     let directory = RunDirectory::claim(
         &runtime::base_directory(entered.caller.uid),
         request.options.name.as_deref(),
@@ -55,6 +56,10 @@ pub(super) fn run(request: &Request<'_>) -> Result<Finished, Failure> {
         Some(Interrupted(signal)) => Failure::Interrupted(*signal),
         None => Failure::Own(error),
     })
+}
+
+fn refused(what: &dyn Display, remedy: &str) -> Failure {
+    Failure::Refused(format!("{what}; remedy: {remedy}"))
 }
 
 /// Everything that a run holds.
@@ -97,7 +102,10 @@ impl<'a> Session<'a> {
             LabError::CongestionControl { .. } => Failure::usage(format!("--cc: {error}")),
             other => other.into(),
         })?;
-        let support = lab.gate().within(|| netfilter::probe(&request.faults))??;
+        let support = lab
+            .gate()
+            .within(|| netfilter::probe(&request.faults))?
+            .map_err(|missing| Failure::Refused(missing.to_string()))?;
         let (gate, queues) = Gate::open(&lab, &request.links, support.arrival_stamps)?;
         let plan = Plan {
             command: request.command.clone(),
