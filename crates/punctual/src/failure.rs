@@ -21,6 +21,9 @@ impl Failure {
         Self::Usage(problem.to_string())
     }
 
+    /// How the message of [`Failure::Refused`] begins.
+    pub const REFUSED: &str = "real packets cannot be had: ";
+
     /// The exit status.
     pub fn status(&self) -> u8 {
         match self {
@@ -34,7 +37,8 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(problem) | Self::Refused(problem) => f.write_str(problem),
+            Self::Usage(problem) => f.write_str(problem),
+            Self::Refused(what) => write!(f, "{}{what}", Self::REFUSED),
             Self::Own(error) => write!(f, "{error:#}"),
             Self::Interrupted(signal) => write!(f, "stopped by signal {signal}"),
         }

@@ -3,123 +3,190 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use punctual_measure::report::Report;
 use punctual_measure::units;
 use serde_json::{Value, json};
 
 use super::{LINK, Shown};
-use crate::cli::{Net, RunOptions};
 use crate::failure::Failure;
 use crate::log::LogReader;
-use crate::run;
 use crate::verify;
 
-/// Runs round trips over an idle link, then twice what the link carries; a sender and a receiver
-/// of our own on both ends, so that no other program is needed.
+/// Runs round trips over an idle link, and then twice what the link carries; a sender and a
+/// receiver of our own on both ends, so that no other program is needed.
 pub(super) fn show() -> Result<Shown, Failure> {
     let directory = Directory::new()?;
-    let log = directory.0.join("log");
-    eprintln!("punctual demo: real packets through {LINK}, both ways; this takes about 13 s");
-    let finished = run::run_quietly(&options(&directory.0, log.clone())?)?;
-    let round_trips = result(&directory.0, "rtt")?;
-    let received = result(&directory.0, "received")?;
-    let outcome =
-        LogReader::open(&log).and_then(verify::verify).context("cannot replay the log")?;
-    let report = &finished.report;
-    let as_claimed = finished.status == 0 && outcome.code() == 0 && received["received"] != 0;
+    eprintln!("punctual demo: real packets through {LINK}, both ways; this takes about 12 s");
+    let program = std::env::current_exe().context("cannot find this program's file")?;
+    let at = Place { directory: &directory.0, program: quoted(&program) };
+    let idle = at.idle(&program)?;
+    let full = at.saturated(&program)?;
+    let round_trips = at.result("rtt")?;
+    let received = at.result("received")?;
+    let outcomes = [at.replay("idle")?, at.replay("full")?];
+    let as_claimed = outcomes.iter().all(|outcome| outcome.code() == 0);
+    let [first, second] = outcomes.each_ref().map(ToString::to_string);
     Ok(Shown {
-        text: text(report, &round_trips, &received, &outcome.to_string()),
+        text: text([&idle, &full], &round_trips, &received, [&first, &second]),
         json: json!({
             "mode": "real",
             "link": LINK,
             "round_trips": round_trips,
             "received": received,
-            "replay": outcome.to_json(),
-            "report": report,
+            "replays": outcomes.each_ref().map(verify::Outcome::to_json),
+            "reports": [idle, full],
         }),
-        as_claimed,
+        as_claimed: as_claimed && received["received"] != 0,
     })
 }
 
-fn options(directory: &Path, log: PathBuf) -> Result<RunOptions> {
-    let program = std::env::current_exe().context("cannot find this program's file")?;
-    let program = quoted(&program);
-    let file = |name: &str| quoted(&directory.join(name));
-    let peer = format!(
-        "{program} traffic echo [::]:{ECHO} & {program} traffic udp-receive [::]:{SINK} \
-         --link-rate 20mbit --count {COUNT} --idle 500ms >{}",
-        file("received")
-    );
-    let command = format!(
-        "{program} traffic rtt $PUNCTUAL_PEER:{ECHO} --count 200 --interval 15ms >{} && \
-         {program} traffic udp-send $PUNCTUAL_PEER:{SINK} --rate 40mbit --duration 6s >/dev/null && \
-         sleep 2",
-        file("rtt")
-    );
-    Ok(RunOptions {
-        net: Some(Net::Lab),
-        both: Some(LINK.to_owned()),
-        peer: Some(peer),
-        peer_port: Some(SINK),
-        log: Some(log),
-        quiet: true,
-        command: vec!["/bin/sh".into(), "-c".into(), command.into()],
-        ..RunOptions::default()
-    })
+/// Where the demonstration's files are, and the program as a word for `sh`.
+struct Place<'a> {
+    directory: &'a Path,
+    program: String,
 }
 
-fn text(report: &Report, round_trips: &Value, received: &Value, replay: &str) -> String {
-    let up = &report.directions.up;
+impl Place<'_> {
+    fn idle(&self, program: &Path) -> Result<Report, Failure> {
+        let ours = &self.program;
+        let peer = format!("exec {ours} traffic echo [::]:{PORT}");
+        let command = format!(
+            "exec {ours} traffic rtt $PUNCTUAL_PEER:{PORT} --count 200 --interval 15ms >{}",
+            quoted(&self.directory.join("rtt"))
+        );
+        self.run(program, "idle", &peer, &command)
+    }
+
+    fn saturated(&self, program: &Path) -> Result<Report, Failure> {
+        let ours = &self.program;
+        let peer = format!(
+            "exec {ours} traffic udp-receive 0.0.0.0:{PORT} --link-rate 20mbit --idle 500ms >{}",
+            quoted(&self.directory.join("received"))
+        );
+        // The receiver ends when nothing has come for half a second; the run must last longer.
+        let command = format!(
+            "{ours} traffic udp-send $PUNCTUAL_PEER:{PORT} --rate 40mbit --duration 6s >&2 && sleep 2"
+        );
+        self.run(program, "full", &peer, &command)
+    }
+
+    /// Runs the link as anybody would, and reads its report.
+    fn run(
+        &self,
+        program: &Path,
+        name: &str,
+        peer: &str,
+        command: &str,
+    ) -> Result<Report, Failure> {
+        let file = |kind: &str| self.directory.join(format!("{name}.{kind}"));
+        let output = Command::new(program)
+            .args(["run", "--net", "lab", "--both", LINK, "--peer", peer, "--quiet"])
+            .args(["--peer-port", &PORT.to_string(), "--report"])
+            .arg(file("json"))
+            .arg("--log")
+            .arg(file("log"))
+            .args(["--", "sh", "-c", command])
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot start the demonstration's run")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if let Some((_, reason)) = said.split_once(Failure::REFUSED) {
+            return Err(Failure::Refused(reason.trim().to_owned()));
+        }
+        if !output.status.success() {
+            return Err(anyhow!("the demonstration's run failed, {}: {said}", output.status).into());
+        }
+        let report = fs::read(file("json")).context("cannot read the run's report")?;
+        Ok(serde_json::from_slice(&report).context("cannot understand the run's report")?)
+    }
+
+    fn replay(&self, name: &str) -> Result<verify::Outcome> {
+        let log = LogReader::open(&self.directory.join(format!("{name}.log")));
+        log.and_then(verify::verify).context("cannot replay the log")
+    }
+
+    /// The JSON that one of our own programs has left.
+    fn result(&self, name: &str) -> Result<Value> {
+        let text = fs::read_to_string(self.directory.join(name))
+            .with_context(|| format!("the demonstration's {name} left no result"))?;
+        serde_json::from_str(&text)
+            .with_context(|| format!("the demonstration's {name} left no whole result: {text:?}"))
+    }
+}
+
+fn text(
+    [idle, full]: [&Report; 2],
+    round_trips: &Value,
+    received: &Value,
+    replays: [&str; 2],
+) -> String {
+    let up = &full.directions.up;
     let nanos = |value: &Value| value.as_i64().map_or_else(|| "-".to_owned(), units::duration);
-    let bps = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), units::rate);
-    let late = &up.lateness.distribution;
+    let bps = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), rate);
+    let trip = [&idle.directions.up, &idle.directions.down]
+        .map(|way| way.delay.total.p50_ns.unwrap_or(0))
+        .iter()
+        .sum();
     let rows = [
         (
-            "rate, Ethernet framing counted",
-            bps(up.rate.frame_bps),
-            bps(received["frame_bps"].as_u64()),
+            "median round trip, link idle",
+            units::duration(trip),
+            nanos(&round_trips["round_trip"]["p50_ns"]),
         ),
+        ("offered 40 Mbit/s, carried", bps(up.rate.frame_bps), bps(received["frame_bps"].as_u64())),
         (
             "packets out, received",
             up.packets.departed.to_string(),
             received["received"].to_string(),
         ),
         (
-            "dropped by the queue, missing",
+            "dropped at the limit, missing in between",
             up.packets.dropped_total().to_string(),
             received["missing"].to_string(),
         ),
-        ("median error of spacing", "-".to_owned(), nanos(&received["spacing"]["error"]["p50_ns"])),
         (
-            "median round trip, link idle",
+            "spacing error p50, p90",
             "-".to_owned(),
-            nanos(&round_trips["round_trip"]["p50_ns"]),
+            format!(
+                "{}, {}",
+                nanos(&received["spacing"]["error"]["p50_ns"]),
+                nanos(&received["spacing"]["error"]["p90_ns"])
+            ),
         ),
     ];
     let mut text = format!(
         "real packets: {LINK} both ways, through three network namespaces on Linux {}\n\n\
          {:34}{:>18}{:>24}\n",
-        report.host.kernel.as_deref().unwrap_or("?"),
+        full.host.kernel.as_deref().unwrap_or("?"),
         "",
         "the report says",
-        "the receiver's kernel"
+        "the endpoints saw"
     );
     for (what, ours, theirs) in rows {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{what:34}{ours:>18}{theirs:>24}");
     }
     let lateness = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), units::duration);
-    let _ = write!(
-        text,
-        "\nlateness   p50 {}, p99 {}, p99.9 {}\nverdict    {}\nreplay     {replay}\n",
-        lateness(late.p50_ns),
-        lateness(late.p99_ns),
-        lateness(late.p999_ns),
-        verdict(report),
-    );
+    for (phase, report, replay) in [("idle", idle, replays[0]), ("full", full, replays[1])] {
+        let late = &report.directions.up.lateness.distribution;
+        let _ = write!(
+            text,
+            "\n{phase}: lateness p50 {}, p99 {}, p99.9 {}\n      verdict {}\n      replay {replay}\n",
+            lateness(late.p50_ns),
+            lateness(late.p99_ns),
+            lateness(late.p999_ns),
+            verdict(report),
+        );
+    }
     text
+}
+
+/// With seven digits: the rate is right to a few parts in a million.
+fn rate(bps: u64) -> String {
+    format!("{}.{:05} Mbit/s", bps / 1_000_000, bps % 1_000_000 / 10)
 }
 
 fn verdict(report: &Report) -> String {
@@ -134,15 +201,6 @@ fn verdict(report: &Report) -> String {
         let _ = write!(text, "; {}", reason.text);
     }
     text
-}
-
-/// The JSON that one of our own programs has left.
-fn result(directory: &Path, name: &str) -> Result<Value> {
-    let path = directory.join(name);
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("the demonstration's {name} left no result"))?;
-    serde_json::from_str(&text)
-        .with_context(|| format!("the demonstration's {name} left no whole result: {text:?}"))
 }
 
 /// A path as one word for `sh`.
@@ -168,7 +226,4 @@ impl Drop for Directory {
     }
 }
 
-const ECHO: u16 = 7007;
-const SINK: u16 = 7008;
-/// More than 6 s at 20 Mbit/s carry: the receiver ends when nothing comes any more.
-const COUNT: u32 = 1_000_000;
+const PORT: u16 = 7007;

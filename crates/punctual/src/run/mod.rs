@@ -26,8 +26,8 @@ use crate::cli::RunOptions;
 use crate::failure::Failure;
 use crate::runtime;
 
-pub use self::links::Links;
-pub use self::session::Finished;
+use self::links::Links;
+use self::session::Finished;
 
 /// Runs the command and returns the exit status of punctual.
 pub fn run(options: &RunOptions) -> Result<u8, Failure> {
@@ -36,11 +36,6 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     let finished = session::run(&request)?;
     outputs.write(&finished.report, options.quiet)?;
     Ok(exit_status(&finished, options.fail_unless_ok))
-}
-
-/// Runs the link and returns its report, printing nothing.
-pub fn run_quietly(options: &RunOptions) -> Result<Finished, Failure> {
-    session::run(&Request::check(options)?)
 }
 
 /// What is to be run, checked: from here on nothing is the caller's mistake.
