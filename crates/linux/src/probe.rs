@@ -84,7 +84,8 @@ impl Lack {
 }
 
 fn make_veth(one: &Network, other: &Network) -> Result<(), RtnetlinkError> {
-    let end = |network, n| VethEnd { network, name: "probe", mac: [2, 0x70, 0x75, 0x6e, 0, n] };
+    let end =
+        |network, n| VethEnd { network, name: "probe", mac: [2, 0x70, 0x75, 0x6e, 0, n], index: 0 };
     Socket::open(one)?.add_veth([&end(one, 1), &end(other, 2)], 1500)
 }
 

@@ -62,6 +62,8 @@ pub struct VethEnd<'a> {
     pub name: &'a str,
     /// Hardware address.
     pub mac: [u8; 6],
+    /// Interface index, 0 to have the kernel choose.
+    pub index: u32,
 }
 
 /// An address prefix, as a route's destination.
@@ -275,7 +277,7 @@ impl Socket {
         message.serialize(&mut request);
         rustix::net::send(&self.fd, &request, SendFlags::empty())?;
         let mut answers = Vec::new();
-        let mut buffer = vec![0; 64 * 1024];
+        let mut buffer = vec![0; BUFFER];
         loop {
             let (length, _) =
                 rustix::net::recv(&self.fd, buffer.as_mut_slice(), RecvFlags::empty())?;
@@ -311,6 +313,7 @@ fn finish(payload: &[u8]) -> Result<(), Errno> {
 fn veth_end(end: &VethEnd<'_>, mtu: u32) -> LinkMessage {
     use std::os::fd::{AsFd, AsRawFd};
     let mut message = LinkMessage::default();
+    message.header.index = end.index;
     message.attributes = vec![
         LinkAttribute::IfName(end.name.to_owned()),
         LinkAttribute::Mtu(mtu),
@@ -382,6 +385,8 @@ fn address_of(bytes: &[u8]) -> Option<IpAddr> {
     }
 }
 
+/// The kernel fills at most 32 KiB of a dump into one datagram.
+const BUFFER: usize = 64 * 1024;
 // linux/netlink.h, linux/if_link.h, linux/rtnetlink.h, linux/neighbour.h
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;

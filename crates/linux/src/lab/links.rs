@@ -1,9 +1,12 @@
 //! The two veth pairs: addresses, routes, neighbours.
 
+use std::net::IpAddr;
+
 use crate::namespace::Network;
 use crate::rtnetlink::{Prefix, RtnetlinkError, Socket, VethEnd};
 
 use super::addresses::{Addresses, Subnet};
+use super::watch::Watch;
 
 /// Device in *inside*.
 pub const INSIDE: &str = "link0";
@@ -21,55 +24,71 @@ pub(super) fn connect(
     mtu: u32,
 ) -> Result<(), RtnetlinkError> {
     let [inside, gate, outside] = networks;
-    let mut gate_socket = Socket::open(gate)?;
-    loopback(&mut gate_socket)?;
-    pair(
-        &mut gate_socket,
-        VethEnd { network: gate, name: GATE_IN, mac: mac(1) },
-        VethEnd { network: inside, name: INSIDE, mac: mac(2) },
-        &addresses.inside(),
-        mtu,
-    )?;
-    pair(
-        &mut gate_socket,
-        VethEnd { network: gate, name: GATE_OUT, mac: mac(3) },
-        VethEnd { network: outside, name: OUTSIDE, mac: mac(4) },
-        &addresses.outside(),
-        mtu,
-    )
+    for network in networks {
+        let mut socket = Socket::open(network)?;
+        let index = socket.index_of("lo")?;
+        socket.set_up(index)?;
+    }
+    pair(device(gate, GATE_IN, 1), device(inside, INSIDE, 2), &addresses.inside(), mtu)?;
+    pair(device(gate, GATE_OUT, 3), device(outside, OUTSIDE, 4), &addresses.outside(), mtu)
+}
+
+/// The `n`th device: a locally administered unicast address (IEEE 802, second bit of the first
+/// byte), and an index unlike that of its peer. Where both are equal, as they are when the kernel
+/// chooses them, it takes the end for a device without a peer and tells of its carrier up to a
+/// second later.
+fn device<'a>(network: &'a Network, name: &'a str, n: u8) -> VethEnd<'a> {
+    let mac = [0x02, 0x70, 0x75, 0x6e, 0x63, n];
+    VethEnd { network, name, mac, index: 10 + u32::from(n) }
+}
+
+/// A device of the lab, with what it takes to configure it.
+struct Device<'a> {
+    end: VethEnd<'a>,
+    socket: Socket,
+    watch: Watch,
 }
 
 fn pair(
-    gate_socket: &mut Socket,
-    gate: VethEnd<'_>,
+    near: VethEnd<'_>,
     end: VethEnd<'_>,
     subnets: &[Subnet],
     mtu: u32,
 ) -> Result<(), RtnetlinkError> {
-    let mut end_socket = Socket::open(end.network)?;
-    loopback(&mut end_socket)?;
-    gate_socket.add_veth([&gate, &end], mtu)?;
-    let gate_index = gate_socket.index_of(gate.name)?;
-    let end_index = end_socket.index_of(end.name)?;
-    gate_socket.set_up(gate_index)?;
-    end_socket.set_up(end_index)?;
+    Socket::open(near.network)?.add_veth([&near, &end], mtu)?;
+    let mut gate = Device::open(near)?;
+    let mut end = Device::open(end)?;
+    gate.socket.set_up(gate.end.index)?;
+    end.socket.set_up(end.end.index)?;
+    gate.watch.wait_until_up(gate.end.index)?;
+    end.watch.wait_until_up(end.end.index)?;
     for subnet in subnets {
-        let own = |address| Prefix { address, length: subnet.length };
-        gate_socket.add_address(gate_index, own(subnet.gate))?;
-        gate_socket.add_neighbour(gate_index, subnet.end, end.mac)?;
-        end_socket.add_address(end_index, own(subnet.end))?;
-        end_socket.add_neighbour(end_index, subnet.gate, gate.mac)?;
-        end_socket.add_default_route(end_index, subnet.gate)?;
+        gate.join(subnet.gate, subnet.length, subnet.end, end.end.mac)?;
+        end.join(subnet.end, subnet.length, subnet.gate, gate.end.mac)?;
+        end.socket.add_default_route(end.end.index, subnet.gate)?;
     }
     Ok(())
 }
 
-fn loopback(socket: &mut Socket) -> Result<(), RtnetlinkError> {
-    let index = socket.index_of("lo")?;
-    socket.set_up(index)
-}
+impl<'a> Device<'a> {
+    fn open(end: VethEnd<'a>) -> Result<Self, RtnetlinkError> {
+        let (socket, watch) = (Socket::open(end.network)?, Watch::open(end.network)?);
+        Ok(Self { end, socket, watch })
+    }
 
-/// A locally administered unicast address (IEEE 802, second bit of the first byte).
-fn mac(n: u8) -> [u8; 6] {
-    [0x02, 0x70, 0x75, 0x6e, 0x63, n]
+    fn join(
+        &mut self,
+        own: IpAddr,
+        length: u8,
+        other: IpAddr,
+        other_mac: [u8; 6],
+    ) -> Result<(), RtnetlinkError> {
+        let own = Prefix { address: own, length };
+        self.socket.add_address(self.end.index, own)?;
+        self.socket.add_neighbour(self.end.index, other, other_mac)?;
+        if own.address.is_ipv6() {
+            self.watch.wait_until_local(&mut self.socket, own)?;
+        }
+        Ok(())
+    }
 }

@@ -7,6 +7,7 @@
 mod addresses;
 pub mod links;
 mod sysctl;
+mod watch;
 
 use std::io;
 

@@ -60,6 +60,8 @@ pub enum Refusal {
         /// The limit, where it can be read.
         max: Option<u64>,
     },
+    /// `user.max_net_namespaces` is 0, or so many exist already.
+    NetworkLimit,
     /// `kernel.unprivileged_userns_clone` is 0.
     Sysctl,
     /// `/proc` is not mounted.
@@ -99,6 +101,7 @@ impl Refusal {
             Errno::ROFS => Self::ProcReadOnly,
             Errno::INVAL if seen.threads > 1 => Self::MultiThreaded,
             Errno::INVAL | Errno::NOSYS if !seen.user_namespaces_built => Self::NotBuilt,
+            Errno::NOSPC if seen.step == Step::UsePrivilege => Self::NetworkLimit,
             Errno::NOSPC | Errno::USERS => Self::Limit { max: seen.max_user_namespaces },
             _ if !denied => unknown,
             _ if seen.unprivileged_clone == Some(0) => Self::Sysctl,
@@ -136,6 +139,9 @@ impl Refusal {
                  end programs that hold namespaces"
                     .to_owned()
             }
+            Self::NetworkLimit => {
+                "raise it with `sudo sysctl user.max_net_namespaces=100000`".to_owned()
+            }
             Self::Sysctl => "`sudo sysctl kernel.unprivileged_userns_clone=1`, or start punctual \
                  as root"
                 .to_owned(),
@@ -171,6 +177,7 @@ impl fmt::Display for Refusal {
                 );
             }
             Self::Limit { max: None } => "no more user namespaces: the kernel's limit is reached",
+            Self::NetworkLimit => "no more network namespaces: user.max_net_namespaces is used up",
             Self::Sysctl => {
                 "user namespaces are switched off for ordinary users \
                  (kernel.unprivileged_userns_clone is 0)"
@@ -279,6 +286,8 @@ mod tests {
         assert!(zero.to_string().contains("max_user_namespaces is 0"));
         let old = judge(Step::Unshare, Errno::USERS, |_| ());
         assert_eq!(old, Refusal::Limit { max: Some(96_365) });
+        let network = judge(Step::UsePrivilege, Errno::NOSPC, |_| ());
+        assert_eq!(network, Refusal::NetworkLimit);
     }
 
     #[test]
@@ -308,6 +317,7 @@ mod tests {
             Refusal::AppArmor,
             Refusal::Seccomp { container: true },
             Refusal::Limit { max: None },
+            Refusal::NetworkLimit,
             Refusal::Sysctl,
             Refusal::ProcMissing,
             Refusal::ProcReadOnly,

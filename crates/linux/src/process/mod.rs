@@ -11,6 +11,7 @@ mod plan;
 pub mod port;
 pub mod signals;
 mod spawn;
+pub mod terminal;
 mod wire;
 
 use std::ffi::CString;
@@ -27,6 +28,7 @@ use crate::sys;
 pub use plan::{Identity, Plan};
 pub use port::port_listening;
 pub use signals::SignalFd;
+pub use terminal::Terminal;
 pub use wire::{Event, Exit, Who};
 
 /// The init of a run and, below it, the command and the peer.

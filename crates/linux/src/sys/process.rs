@@ -119,13 +119,8 @@ pub(crate) struct SignalInfo {
 /// Blocks `signals` in the calling thread (threads made later inherit that) and returns a
 /// descriptor from which they are read without blocking.
 pub(crate) fn block_and_open(signals: &[i32]) -> Result<OwnedFd, Errno> {
+    block(signals)?;
     let set = signal_set(signals)?;
-    // SAFETY: the set is initialised; a null old set is allowed.
-    let error =
-        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
-    if error != 0 {
-        return Err(Errno::from_raw_os_error(error));
-    }
     // SAFETY: -1 asks for a new descriptor; the set is initialised.
     let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
     if fd < 0 {
@@ -135,21 +130,25 @@ pub(crate) fn block_and_open(signals: &[i32]) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Undoes the block of [`block_and_open`] in the calling thread.
+/// Blocks `signals` in the calling thread.
+pub(crate) fn block(signals: &[i32]) -> Result<(), Errno> {
+    change_mask(libc::SIG_BLOCK, signals)
+}
+
+/// Undoes [`block`].
 pub(crate) fn unblock(signals: &[i32]) -> Result<(), Errno> {
-    let set = signal_set(signals)?;
-    // SAFETY: as above.
-    let error =
-        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
-    if error == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(error)) }
+    change_mask(libc::SIG_UNBLOCK, signals)
 }
 
 /// Unblocks every signal in the calling thread: what a program expects to find when it starts.
 pub(crate) fn unblock_all() -> Result<(), Errno> {
-    let set = signal_set(&[])?;
-    // SAFETY: as above.
-    let error =
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) };
+    change_mask(libc::SIG_SETMASK, &[])
+}
+
+fn change_mask(how: libc::c_int, signals: &[i32]) -> Result<(), Errno> {
+    let set = signal_set(signals)?;
+    // SAFETY: the set is initialised; a null old set is allowed.
+    let error = unsafe { libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()) };
     if error == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(error)) }
 }
 
