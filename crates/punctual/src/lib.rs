@@ -9,6 +9,7 @@ pub mod run;
 pub mod runtime;
 pub mod traffic;
 pub mod verify;
+pub mod witness;
 
 use std::process::ExitCode;
 

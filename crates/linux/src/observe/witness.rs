@@ -146,9 +146,6 @@ pub enum WitnessError {
         /// What the kernel said.
         source: io::Error,
     },
-    /// Waiting for packets failed.
-    #[error("the witness cannot wait for packets: {0}")]
-    Wait(io::Error),
     /// A thread ended without an answer.
     #[error("the witness's {0} thread could not be started or died")]
     Thread(&'static str),

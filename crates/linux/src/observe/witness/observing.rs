@@ -1,7 +1,7 @@
 //! The observing threads of a witness: a capture or a receiver, read until told to stop.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -9,9 +9,9 @@ use std::thread::{self, JoinHandle};
 use punctual_sched::Duration;
 
 use super::{ProbeSeen, Seen, Shared, WitnessError, dup, enter};
-use crate::clock::Offset;
+use crate::clock::{Offset, monotonic};
 use crate::observe::{Capture, ObserveError, Probe, StampedUdp};
-use crate::wait::readable;
+use crate::wait::sleep_until;
 
 pub(super) type Observation = JoinHandle<Result<Seen, WitnessError>>;
 
@@ -56,7 +56,7 @@ impl Observing<'_> {
 }
 
 /// The two kinds of observers, seen alike.
-pub(super) trait Observer: AsFd {
+pub(super) trait Observer {
     fn collect(&mut self, run: u64, offset: Offset, seen: &mut Seen)
     -> Result<usize, ObserveError>;
     fn lost(&mut self) -> Result<u64, ObserveError>;
@@ -124,13 +124,17 @@ impl Seen {
     }
 }
 
-/// The body of an observing thread: reads until told to stop, then once more until nothing is left.
+/// The body of an observing thread: reads now and then until told to stop, then until nothing is
+/// left.
+///
+/// It sleeps instead of waiting for its descriptor. Waking a waiter happens inside the system call that
+/// releases the packet: with waiters that call returned 12 to 19 us after the capture's stamp at the
+/// median, without them 6 to 14 us, and the observer would be seen in what it observes. The stamps
+/// are the kernel's, so nothing is lost by reading late.
 fn observe<O: Observer>(mut observer: O, run: u64, shared: &Shared) -> Result<Seen, WitnessError> {
     let mut seen = Seen::default();
     loop {
         let last = shared.stop.load(Ordering::Relaxed);
-        let wait = if last { Duration::ZERO } else { Duration::from_millis(20) };
-        readable(observer.as_fd(), wait).map_err(|error| WitnessError::Wait(error.into()))?;
         while observer.collect(run, Offset::sample(), &mut seen)? > 0 {}
         if O::IS_RECEIVER {
             shared.received.store(seen.probes.len() as u64, Ordering::Relaxed);
@@ -139,5 +143,9 @@ fn observe<O: Observer>(mut observer: O, run: u64, shared: &Shared) -> Result<Se
             seen.lost = observer.lost()?;
             return Ok(seen);
         }
+        sleep_until(monotonic() + BETWEEN_READS);
     }
 }
+
+/// A second of 10,000 probes/s would fit the buffers; a clock step meets at most this many.
+const BETWEEN_READS: Duration = Duration::from_millis(20);
