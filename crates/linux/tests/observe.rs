@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         both_copies_of_a_packet_on_loopback_are_equal_byte_by_byte,
         a_gso_burst_arrives_as_single_numbered_datagrams,
         a_paced_flow_takes_its_time_and_sleeps_in_between,
+        what_a_receive_buffer_cannot_hold_is_counted,
         an_unpaced_flow_ends_with_its_time,
         a_bulk_transfer_counts_the_same_at_both_ends,
         an_echo_comes_back_for_every_probe,
@@ -144,6 +145,18 @@ fn a_paced_flow_takes_its_time_and_sleeps_in_between() {
     let span = sent.last.since(sent.first) + Duration::from_nanos(sent.max_late_ns);
     assert!(span >= Duration::from_millis(398), "{span:?}");
     assert!(sent.sleeps >= 100, "{sent:?}");
+}
+
+fn what_a_receive_buffer_cannot_hold_is_counted() {
+    // As an ordinary user the buffer holds 256 of these, 5 ms at this rate.
+    let (sent, arrivals) = send_and_receive(V4, |config| {
+        (config.pace, config.count) = (packets(50_000), None);
+        config.duration = Some(Duration::from_millis(300));
+    });
+    assert_eq!((sent.planned, sent.sent), (15_000, 15_000), "{sent:?}");
+    let summary = Summary::of(&arrivals.list);
+    assert_eq!(summary.received + arrivals.lost_in_socket, 15_000, "{summary:?}");
+    println!("{} lost, {} late, {} sleeps", arrivals.lost_in_socket, sent.late, sent.sleeps);
 }
 
 fn an_unpaced_flow_ends_with_its_time() {
