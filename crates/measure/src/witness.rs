@@ -160,6 +160,7 @@ impl Findings {
             arrival_error: self.arrival_error.clone(),
             departure_error: self.departure_error.clone(),
             one_way_delay: self.one_way_delay.clone(),
+            disagreements: self.disagreements.iter().map(ToString::to_string).collect(),
             ok: self.agrees(),
             ..report::Witness::default()
         }

@@ -287,6 +287,7 @@ fn witness() -> Witness {
         one_way_delay: spread(32_460 * US, 80_151 * US),
         bare_one_way_delay: Some(spread(14 * US, 52 * US)),
         spacing: Some(spacing::of(&train, 20_000_000)),
+        disagreements: Vec::new(),
         ok: true,
     }
 }

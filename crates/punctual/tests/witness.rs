@@ -40,7 +40,8 @@ fn main() -> ExitCode {
     support::run(&tests, || {
         user::enter(&Faults::default()).map_err(|refusal| refusal.to_string())?;
         let network = Network::new().map_err(|error| error.to_string())?;
-        let found = network.within(probe).map_err(|error| error.to_string())?;
+        let found =
+            network.within(|| probe(&Faults::default())).map_err(|error| error.to_string())?;
         found.map(drop).map_err(|missing| missing.to_string())
     })
 }
@@ -263,7 +264,7 @@ fn through<T>(lab: &Lab, link: &str, shift_ns: u64, work: impl FnOnce() -> T) ->
     let start = monotonic();
     let link = Link::new(&config, 1, start).unwrap();
     let mut lane = Lane::new(queue, link, ProbeLedger::new(RUN), 1_500, start);
-    lane.inject(start, Vec::new(), shift_ns);
+    lane.inject(start, Vec::new(), Some(shift_ns));
     let stop = Stop::new().unwrap();
     let driver = Driver::new(vec![lane], Precision::Balanced, stop.clone());
     let (result, stopped) = thread::scope(|scope| {

@@ -28,6 +28,8 @@ pub struct Witness {
     pub bare_one_way_delay: Option<Distribution>,
     /// Spacing at the receiver, where the link was saturated.
     pub spacing: Option<Spacing>,
+    /// What speaks against the report, in words.
+    pub disagreements: Vec<String>,
     /// Whether the witness agrees with the report.
     pub ok: bool,
 }

@@ -9,8 +9,8 @@ use punctual_sched::classify::Classified;
 use punctual_sched::{Instant, Link, Output, Packet, Snapshot};
 
 use super::flows::FlowTable;
-use super::probes::ProbeAccount;
 use crate::log::LogSender;
+use crate::witness::ProbeLedger;
 
 /// Collects what happens in one direction; told by the driver, on its thread.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct DirectionAccount {
     rate: RateMeter,
     flows: FlowTable,
     live: Arc<Live>,
-    probes: Option<ProbeAccount>,
+    probes: Option<ProbeLedger>,
 }
 
 /// Figures that the live line reads while the driver runs.
@@ -70,9 +70,14 @@ impl DirectionAccount {
         self.log = Some(log);
     }
 
-    /// Follows probes by number, for the witness.
-    pub(super) fn follow_probes(&mut self, probes: ProbeAccount) {
-        self.probes = Some(probes);
+    /// Keeps a ledger of probes, for the witness.
+    pub(super) fn keep_ledger(&mut self, ledger: ProbeLedger) {
+        self.probes = Some(ledger);
+    }
+
+    /// The ledger of probes, if one was kept.
+    pub(super) fn ledger(&self) -> Option<&ProbeLedger> {
+        self.probes.as_ref()
     }
 
     /// Ends the log: the link was advanced to `end` and then had these counters.
@@ -80,11 +85,6 @@ impl DirectionAccount {
         if let Some(log) = self.log.take() {
             log.finish(end, snapshot);
         }
-    }
-
-    /// What was seen of probes.
-    pub(super) fn take_probes(&mut self) -> Option<ProbeAccount> {
-        self.probes.take()
     }
 
     /// Lateness of every departure.
@@ -120,15 +120,12 @@ impl DirectionAccount {
         if let Some(log) = &mut self.log {
             log.fate(number, output, released);
         }
-        if let Some(probes) = &mut self.probes {
-            probes.fate(number, output, released);
-        }
     }
 }
 
 impl Account for DirectionAccount {
     fn tag(&mut self, head: &[u8], classified: &Classified) -> Option<u64> {
-        self.probes.as_ref().and_then(|probes| probes.recognise(head, classified))
+        self.probes.as_mut().and_then(|probes| probes.tag(head, classified))
     }
 
     fn arrived(&mut self, arrived: &Arrived) {
@@ -137,8 +134,8 @@ impl Account for DirectionAccount {
         if let Some(log) = &mut self.log {
             log.arrival(packet);
         }
-        if let (Some(probes), Some(probe)) = (&mut self.probes, arrived.tag) {
-            probes.arrived(self.arrivals, probe, packet.arrival);
+        if let Some(probes) = &mut self.probes {
+            probes.arrived(arrived);
         }
         self.delays.ingest.record(arrived.read.signed_since(packet.arrival));
         self.flows.arrived(packet, &arrived.classified.key);
@@ -146,6 +143,9 @@ impl Account for DirectionAccount {
 
     fn dropped(&mut self, output: &Output) {
         self.fate(output, None);
+        if let Some(probes) = &mut self.probes {
+            probes.dropped(output);
+        }
         if let Output::Drop { packet, reason, .. } = output {
             self.flows.dropped(packet, *reason);
         }
@@ -153,6 +153,9 @@ impl Account for DirectionAccount {
 
     fn released(&mut self, released: &Released<'_>) {
         self.fate(released.output, Some(released.returned));
+        if let Some(probes) = &mut self.probes {
+            probes.released(released);
+        }
         self.lateness.record(released.returned.signed_since(released.due));
         let Output::Depart { packet, due, stages, .. } = released.output else { return };
         let delays = &mut self.delays;

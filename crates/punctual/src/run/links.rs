@@ -12,7 +12,7 @@ use crate::log::Direction;
 
 /// Links from the command to the peer and back.
 #[derive(Clone, Debug)]
-pub struct Links {
+pub(super) struct Links {
     /// From the command to the peer.
     pub up: LinkConfig,
     /// From the peer to the command.
@@ -23,7 +23,7 @@ impl Links {
     /// Applies, each over the one before: the file's `[both]` and then the direction's own
     /// table, `--both`, `--up` or `--down`. `hold` is the memory in bytes for packets on their
     /// way where nobody asks for another.
-    pub fn from_options(options: &RunOptions, hold: u64) -> Result<Self, Failure> {
+    pub(super) fn from_options(options: &RunOptions, hold: u64) -> Result<Self, Failure> {
         let file = match &options.config {
             Some(path) => File::read(path)?,
             None => File::default(),
@@ -51,7 +51,7 @@ impl Links {
 
 impl Links {
     /// The link of one direction.
-    pub fn of(&self, direction: Direction) -> &LinkConfig {
+    pub(super) fn of(&self, direction: Direction) -> &LinkConfig {
         match direction {
             Direction::Up => &self.up,
             Direction::Down => &self.down,

@@ -6,10 +6,10 @@ mod flows;
 mod gate;
 mod links;
 mod live;
-mod probes;
 mod session;
 mod summary;
 mod supervise;
+mod witness;
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -26,13 +26,15 @@ use super::gate::{Gate, GateCounts};
 use super::live::LiveLine;
 use super::summary::{self, DriverEnd, LaneEnd};
 use super::supervise::{Ended, Interrupted, Supervisor};
+use super::witness::{RunWitness, Testimony};
 use crate::failure::Failure;
 use crate::log::{Direction, DirectionHeader, Epoch, Header, LogSender, LogSummary, LogWriter};
 use crate::runtime::{self, RunDirectory};
+use crate::witness::ProbeLedger;
 
 /// A run that has ended.
 #[derive(Debug)]
-pub struct Finished {
+pub(super) struct Finished {
     /// The command's status as a shell reports it.
     pub status: i32,
     /// The report.
@@ -81,6 +83,7 @@ struct Observed {
     gate: [GateCounts; 2],
     devices: [Vec<DeviceStatistics>; 2],
     ended: Ended,
+    testimony: Option<Testimony>,
 }
 
 /// Readings from the beginning of a run that its end is compared with.
@@ -140,7 +143,8 @@ impl<'a> Session<'a> {
         );
         let run = run_section(request, &name, &beginning, &observed, log.as_ref());
         let status = observed.ended.status;
-        let report = summary::conclude(host, run, directions, &lateness, None);
+        let witness = observed.witness();
+        let report = summary::conclude(host, run, directions, &lateness, witness);
         Ok(Finished { status, report })
     }
 
@@ -151,7 +155,7 @@ impl<'a> Session<'a> {
         start: Instant,
         logs: [Option<LogSender>; 2],
     ) -> Result<Observed> {
-        let options = self.request.options;
+        let (options, links) = (self.request.options, &self.request.links);
         let live: [Arc<Live>; 2] = Default::default();
         let stop = Stop::new()?;
         let devices_before = self.lab.device_statistics()?;
@@ -163,10 +167,13 @@ impl<'a> Session<'a> {
             drivers.borrow_mut().check()
         });
         supervisor.begin(options.peer.is_some(), options.peer_port)?;
+        let seed = self.request.seed;
+        let witness = options.witness.then(|| RunWitness::start(&self.lab, &links.up, seed));
+        let witness = witness.transpose()?;
         supervisor.command(options.duration)?;
+        let testimony = witness.map(RunWitness::stop).transpose()?;
 
         stop.drain();
-        let links = &self.request.links;
         let patience = DRAIN + links.up.delay.max(links.down.delay);
         supervisor.wait_until(monotonic() + patience, || drivers.borrow().finished())?;
         let devices = [devices_before, self.lab.device_statistics()?];
@@ -174,7 +181,7 @@ impl<'a> Session<'a> {
         let gate = self.gate.counts(&self.lab)?;
         let ended = supervisor.end()?;
         let (drivers, lanes) = drivers.into_inner().join(links)?;
-        Ok(Observed { drivers, lanes, gate, devices, ended })
+        Ok(Observed { drivers, lanes, gate, devices, ended, testimony })
     }
 
     fn open_log(&self, start: Instant) -> Result<Option<(LogWriter, [LogSender; 2])>> {
@@ -218,6 +225,13 @@ impl Observed {
     }
 }
 
+impl Observed {
+    fn witness(&self) -> Option<report::Witness> {
+        let ledger = self.lanes.iter().find_map(|lane| lane.account.ledger())?;
+        Some(self.testimony.as_ref()?.against(ledger))
+    }
+}
+
 impl Beginning {
     fn now() -> Self {
         Self {
@@ -245,6 +259,9 @@ fn lanes(
         let mut account = summary::account(config, request.options.late, live);
         if let Some(log) = log {
             account.log_to(log);
+        }
+        if request.options.witness && direction == Direction::Up {
+            account.keep_ledger(ProbeLedger::new(request.seed));
         }
         let mut lane = Lane::new(queue, link, account, MTU, start);
         lane.inject(start, clock_steps(&request.faults, start), request.faults.shift_ns);

@@ -1,0 +1,80 @@
+//! `--witness`: probes, captures and kernel stamps that know nothing of the driver.
+
+use std::os::fd::AsFd;
+
+use anyhow::{Context, Result};
+use punctual_linux::clock::monotonic;
+use punctual_linux::lab::{Lab, LabConfig, links};
+use punctual_linux::observe::{Witness, WitnessConfig, WitnessData, WitnessPlaces};
+use punctual_linux::wait;
+use punctual_measure::witness::Bounds;
+use punctual_measure::{Distribution, report};
+use punctual_sched::{Duration, LinkConfig};
+
+use crate::witness::{ProbeLedger, compare, one_way_delay};
+
+/// A witness of the direction up.
+pub(super) struct RunWitness {
+    witness: Witness,
+    bare: Distribution,
+}
+
+impl RunWitness {
+    /// Measures the bare path in a lab without a link, then starts probes on this one. `run`
+    /// marks the probes.
+    pub(super) fn start(lab: &Lab, link: &LinkConfig, run: u64) -> Result<Self> {
+        let bare = bare_one_way_delay(run).context("cannot measure the bare path")?;
+        let linger = LINGER + link.delay + link.jitter;
+        let config = WitnessConfig { linger, ..config(lab, run) };
+        let witness = Witness::start(&places(lab), &config)?;
+        Ok(Self { witness, bare })
+    }
+
+    /// Stops sending and waits for probes on their way; the link must still be driven.
+    pub(super) fn stop(self) -> Result<Testimony> {
+        Ok(Testimony { data: self.witness.stop()?, bare: self.bare })
+    }
+}
+
+/// What the witness saw.
+pub(super) struct Testimony {
+    data: WitnessData,
+    bare: Distribution,
+}
+
+impl Testimony {
+    /// Sets it against the driver's account of the same probes.
+    pub(super) fn against(&self, ledger: &ProbeLedger) -> report::Witness {
+        let one_way = self.bare.p50_ns.unwrap_or(0).max(0).unsigned_abs();
+        let findings = compare(&self.data, ledger, &Bounds::with_bare_path(one_way));
+        report::Witness { bare_one_way_delay: Some(self.bare.clone()), ..findings.section() }
+    }
+}
+
+/// Sender to receiver through three namespaces where nothing is held.
+fn bare_one_way_delay(run: u64) -> Result<Distribution> {
+    let lab = Lab::build(&LabConfig::default())?;
+    let config = WitnessConfig { interval: Duration::from_millis(5), ..config(&lab, run) };
+    let witness = Witness::start(&places(&lab), &config)?;
+    wait::sleep_until(monotonic() + BARE);
+    Ok(one_way_delay(&witness.stop()?))
+}
+
+fn config(lab: &Lab, run: u64) -> WitnessConfig {
+    WitnessConfig::new((lab.addresses().peer4, 0).into(), run)
+}
+
+fn places(lab: &Lab) -> WitnessPlaces<'_> {
+    WitnessPlaces {
+        sender: lab.inside().as_fd(),
+        gate: lab.gate().as_fd(),
+        receiver: lab.outside().as_fd(),
+        device_before: links::GATE_IN,
+        device_after: links::GATE_OUT,
+    }
+}
+
+/// Time for the bare path: 200 probes.
+const BARE: Duration = Duration::from_secs(1);
+/// Beside the link's delay: what a queue of a second takes to drain.
+const LINGER: Duration = Duration::from_secs(2);
