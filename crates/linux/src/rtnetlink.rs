@@ -20,7 +20,7 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 use rustix::io::Errno;
 use rustix::net::{AddressFamily as Domain, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -153,8 +153,14 @@ impl Socket {
         self.create(RouteNetlinkMessage::NewAddress(message), &operation)
     }
 
-    /// Adds a default route.
-    pub fn add_default_route(&mut self, index: u32, via: IpAddr) -> Result<(), RtnetlinkError> {
+    /// Adds a default route. `congestion` is the congestion control of the TCP connections that
+    /// take it (`congctl` in ip-route(8)); unlike a namespace's default it may be any that exists.
+    pub fn add_default_route(
+        &mut self,
+        index: u32,
+        via: IpAddr,
+        congestion: Option<&str>,
+    ) -> Result<(), RtnetlinkError> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(via);
         message.header.table = netlink_packet_route::route::RouteHeader::RT_TABLE_MAIN;
@@ -163,6 +169,10 @@ impl Socket {
         message.header.kind = RouteType::Unicast;
         message.attributes =
             vec![RouteAttribute::Gateway(RouteAddress::from(via)), RouteAttribute::Oif(index)];
+        if let Some(name) = congestion {
+            let metric = RouteMetric::CcAlgo(name.to_owned());
+            message.attributes.push(RouteAttribute::Metrics(vec![metric]));
+        }
         let operation = format!("add the default route via {via}");
         self.create(RouteNetlinkMessage::NewRoute(message), &operation)
     }

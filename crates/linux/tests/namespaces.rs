@@ -52,6 +52,10 @@ const TESTS: &[Test] = &[
     ("the_host_keeps_its_devices_and_routes", the_host_keeps_its_devices_and_routes),
     ("two_labs_stand_side_by_side", two_labs_stand_side_by_side),
     ("an_unknown_congestion_control_is_named", an_unknown_congestion_control_is_named),
+    (
+        "every_congestion_control_of_the_kernel_can_be_chosen",
+        every_congestion_control_of_the_kernel_can_be_chosen,
+    ),
     ("a_listener_is_seen_on_its_own_side_only", a_listener_is_seen_on_its_own_side_only),
     ("the_command_is_the_caller_below_an_init", the_command_is_the_caller_below_an_init),
     ("under_sudo_the_command_is_the_account", under_sudo_the_command_is_the_account),
@@ -204,6 +208,30 @@ fn an_unknown_congestion_control_is_named() -> TestResult {
         }
         other => Err(format!("{other:?}").into()),
     }
+}
+
+/// Also those that only the host's own namespace may make its default, as cubic often is.
+fn every_congestion_control_of_the_kernel_can_be_chosen() -> TestResult {
+    enter()?;
+    let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
+    for name in all.split_whitespace() {
+        let config =
+            LabConfig { congestion_control: Some(name.to_owned()), ..LabConfig::default() };
+        let lab = Lab::build(&config)?;
+        let at = lab.addresses();
+        for peer in [Some(IpAddr::from(at.peer4)), at.peer6.map(IpAddr::from)].into_iter().flatten()
+        {
+            let listener = lab.outside().within(|| TcpListener::bind((peer, 0)))??;
+            let target = listener.local_addr()?;
+            let command = lab.inside().within(|| TcpStream::connect(target))??;
+            let (accepted, _) = listener.accept()?;
+            for stream in [&command, &accepted] {
+                let used = rustix::net::sockopt::tcp_congestion(stream)?;
+                check_eq(&used.as_str(), &name)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn a_listener_is_seen_on_its_own_side_only() -> TestResult {

@@ -17,11 +17,12 @@ pub const GATE_OUT: &str = "gate-out";
 /// Device in *outside*.
 pub const OUTSIDE: &str = "peer0";
 
-/// Connects the three namespaces.
+/// Connects the three namespaces; `congestion` is set on the default routes of both ends.
 pub(super) fn connect(
     networks: [&Network; 3],
     addresses: &Addresses,
     mtu: u32,
+    congestion: Option<&str>,
 ) -> Result<(), RtnetlinkError> {
     let [inside, gate, outside] = networks;
     for network in networks {
@@ -29,8 +30,10 @@ pub(super) fn connect(
         let index = socket.index_of("lo")?;
         socket.set_up(index)?;
     }
-    pair(device(gate, GATE_IN, 1), device(inside, INSIDE, 2), &addresses.inside(), mtu)?;
-    pair(device(gate, GATE_OUT, 3), device(outside, OUTSIDE, 4), &addresses.outside(), mtu)
+    let ends = [device(gate, GATE_IN, 1), device(inside, INSIDE, 2)];
+    pair(ends, &addresses.inside(), mtu, congestion)?;
+    let ends = [device(gate, GATE_OUT, 3), device(outside, OUTSIDE, 4)];
+    pair(ends, &addresses.outside(), mtu, congestion)
 }
 
 /// The `n`th device: a locally administered unicast address (IEEE 802, second bit of the first
@@ -50,10 +53,10 @@ struct Device<'a> {
 }
 
 fn pair(
-    near: VethEnd<'_>,
-    end: VethEnd<'_>,
+    [near, end]: [VethEnd<'_>; 2],
     subnets: &[Subnet],
     mtu: u32,
+    congestion: Option<&str>,
 ) -> Result<(), RtnetlinkError> {
     Socket::open(near.network)?.add_veth([&near, &end], mtu)?;
     let mut gate = Device::open(near)?;
@@ -65,7 +68,7 @@ fn pair(
     for subnet in subnets {
         gate.join(subnet.gate, subnet.length, subnet.end, end.end.mac)?;
         end.join(subnet.end, subnet.length, subnet.gate, gate.end.mac)?;
-        end.socket.add_default_route(end.end.index, subnet.gate)?;
+        end.socket.add_default_route(end.end.index, subnet.gate, congestion)?;
     }
     Ok(())
 }

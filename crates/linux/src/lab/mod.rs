@@ -100,11 +100,16 @@ impl Lab {
         }
         for end in [&inside, &outside] {
             sysctl::permit_ping(end)?;
-            if let Some(name) = &config.congestion_control {
-                sysctl::congestion_control(end, name)?;
+        }
+        let mut by_route = None;
+        if let Some(name) = &config.congestion_control {
+            for end in [&inside, &outside] {
+                if sysctl::congestion_control(end, name)? == sysctl::Outcome::Restricted {
+                    by_route = Some(name.as_str());
+                }
             }
         }
-        links::connect([&inside, &gate, &outside], &addresses, config.mtu)?;
+        links::connect([&inside, &gate, &outside], &addresses, config.mtu, by_route)?;
         Ok(Self { inside, gate, outside, addresses })
     }
 

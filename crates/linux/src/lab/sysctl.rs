@@ -41,14 +41,31 @@ pub(super) fn permit_ping(network: &Network) -> Result<(), LabError> {
     })?
 }
 
+/// What became of the congestion control asked for as the default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// New TCP sockets use it.
+    Set,
+    /// It exists, but only the host's own namespace may make it the default.
+    Restricted,
+}
+
 /// Sets the congestion control that new TCP sockets use.
-pub(super) fn congestion_control(network: &Network, name: &str) -> Result<(), LabError> {
-    network.within(|| {
-        write("ipv4/tcp_congestion_control", name).map_err(|error| {
-            let LabError::Sysctl { source, .. } = error else { return error };
+///
+/// In any other namespace than the first, root or not, the kernel takes as default only what
+/// `tcp_allowed_congestion_control` lists, which often lacks cubic.
+pub(super) fn congestion_control(network: &Network, name: &str) -> Result<Outcome, LabError> {
+    network.within(|| match write("ipv4/tcp_congestion_control", name) {
+        Ok(()) => Ok(Outcome::Set),
+        Err(LabError::Sysctl { source, .. }) => {
             let available = read("ipv4/tcp_available_congestion_control").unwrap_or_default();
-            LabError::CongestionControl { name: name.to_owned(), available, source }
-        })
+            let exists = available.split(' ').any(|known| known == name);
+            if exists && source.kind() == io::ErrorKind::PermissionDenied {
+                return Ok(Outcome::Restricted);
+            }
+            Err(LabError::CongestionControl { name: name.to_owned(), available, source })
+        }
+        Err(other) => Err(other),
     })?
 }
 
