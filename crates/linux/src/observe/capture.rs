@@ -79,13 +79,13 @@ pub struct CapturedPacket<'a> {
 impl Capture {
     /// Opens a capture in the calling thread's network namespace.
     pub fn open(device: &str, config: &CaptureConfig) -> Result<Self, ObserveError> {
-        let refused = |source| ObserveError::PacketSocket { device: device.to_owned(), source };
+        let refused = |error| ObserveError::PacketSocket { device: device.to_owned(), error };
         let socket = socket::packet_socket().map_err(refused)?;
         let fd = socket.as_fd();
-        let interface = rustix::net::netdevice::name_to_index(fd, device).map_err(|source| {
-            ObserveError::NoDevice { device: device.to_owned(), source: source.into() }
+        let interface = rustix::net::netdevice::name_to_index(fd, device).map_err(|error| {
+            ObserveError::NoDevice { device: device.to_owned(), error: error.into() }
         })?;
-        let option = |option| move |source| ObserveError::Option { option, source };
+        let option = |option| move |error| ObserveError::Option { option, error };
         socket::set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
             .map_err(option("SO_TIMESTAMPNS"))?;
         if config.direction == Direction::In {
@@ -109,8 +109,8 @@ impl Capture {
         &mut self,
         mut each: impl FnMut(CapturedPacket<'_>),
     ) -> Result<usize, ObserveError> {
-        let received = self.batch.receive(self.socket.as_fd()).map_err(|source| {
-            ObserveError::Receive { from: format!("the capture on {}", self.device), source }
+        let received = self.batch.receive(self.socket.as_fd()).map_err(|error| {
+            ObserveError::Receive { from: format!("the capture on {}", self.device), error }
         })?;
         for index in 0..received {
             let (bytes, meta) = self.batch.message(index);
@@ -126,7 +126,7 @@ impl Capture {
     /// Packets that passed the filter but found the receive buffer full, since the capture was opened.
     pub fn lost(&mut self) -> Result<u64, ObserveError> {
         let drops = socket::take_packet_drops(self.socket.as_fd())
-            .map_err(|source| ObserveError::Option { option: "PACKET_STATISTICS", source })?;
+            .map_err(|error| ObserveError::Option { option: "PACKET_STATISTICS", error })?;
         self.lost += u64::from(drops);
         Ok(self.lost)
     }

@@ -24,47 +24,47 @@ pub use witness::{
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
     /// The interface does not exist in the calling thread's network namespace.
-    #[error("cannot capture on {device}: no such interface in this network namespace ({source})")]
+    #[error("cannot capture on {device}: no such interface in this network namespace ({error})")]
     NoDevice {
         /// The name asked for.
         device: String,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// A packet socket was refused.
     #[error(
-        "cannot open a packet socket on {device}: {source} \
+        "cannot open a packet socket on {device}: {error} \
          (CAP_NET_RAW in the user namespace that owns the network namespace is needed)"
     )]
     PacketSocket {
         /// The interface.
         device: String,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// A UDP socket could not be opened.
-    #[error("cannot receive UDP on {address}: {source}")]
+    #[error("cannot receive UDP on {address}: {error}")]
     Bind {
         /// The local address asked for.
         address: std::net::SocketAddr,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// An option was refused.
-    #[error("cannot set {option}: {source} (see `man 7 socket`; the kernel may be too old)")]
+    #[error("cannot set {option}: {error} (see `man 7 socket`; the kernel may be too old)")]
     Option {
         /// The option's name in the man pages.
         option: &'static str,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// Reading failed; a capture sees this when its interface goes down or away.
-    #[error("cannot read {from}: {source}")]
+    #[error("cannot read {from}: {error}")]
     Receive {
         /// What was being read.
         from: String,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -72,9 +72,9 @@ pub enum ObserveError {
 /// falls back to what `net.core.rmem_max` permits. Returns the size got, in the kernel's own count.
 pub(crate) fn grow_receive_buffer(socket: impl AsFd, bytes: usize) -> Result<usize, ObserveError> {
     use rustix::net::sockopt;
-    let refused = |source: rustix::io::Errno| ObserveError::Option {
+    let refused = |error: rustix::io::Errno| ObserveError::Option {
         option: "SO_RCVBUF",
-        source: source.into(),
+        error: error.into(),
     };
     if sockopt::set_socket_recv_buffer_size_force(&socket, bytes).is_err() {
         sockopt::set_socket_recv_buffer_size(&socket, bytes).map_err(refused)?;

@@ -34,17 +34,17 @@ impl StampedUdp {
     /// Binds in the calling thread's network namespace, and asks for `buffer_bytes` of receive buffer.
     pub fn bind(address: SocketAddr, buffer_bytes: usize) -> Result<Self, ObserveError> {
         let socket =
-            UdpSocket::bind(address).map_err(|source| ObserveError::Bind { address, source })?;
+            UdpSocket::bind(address).map_err(|error| ObserveError::Bind { address, error })?;
         socket::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
-            .map_err(|source| ObserveError::Option { option: "SO_TIMESTAMPNS", source })?;
+            .map_err(|error| ObserveError::Option { option: "SO_TIMESTAMPNS", error })?;
         let buffer_bytes = grow_receive_buffer(&socket, buffer_bytes)?;
         Ok(Self { socket, batch: ReceiveBatch::new(64, Self::SNAPLEN), buffer_bytes })
     }
 
     /// Hands one batch of what has arrived to `each`; returns how many datagrams that was.
     pub fn receive(&mut self, mut each: impl FnMut(Datagram<'_>)) -> Result<usize, ObserveError> {
-        let received = self.batch.receive(self.socket.as_fd()).map_err(|source| {
-            ObserveError::Receive { from: "the stamped UDP socket".to_owned(), source }
+        let received = self.batch.receive(self.socket.as_fd()).map_err(|error| {
+            ObserveError::Receive { from: "the stamped UDP socket".to_owned(), error }
         })?;
         for index in 0..received {
             let (payload, meta) = self.batch.message(index);
@@ -57,14 +57,14 @@ impl StampedUdp {
     /// Datagrams that found the receive buffer full, modulo 2^32.
     pub fn lost(&self) -> Result<u32, ObserveError> {
         socket::socket_drops(self.socket.as_fd())
-            .map_err(|source| ObserveError::Option { option: "SO_MEMINFO", source })
+            .map_err(|error| ObserveError::Option { option: "SO_MEMINFO", error })
     }
 
     /// The address bound.
     pub fn local_addr(&self) -> Result<SocketAddr, ObserveError> {
-        self.socket.local_addr().map_err(|source| ObserveError::Receive {
+        self.socket.local_addr().map_err(|error| ObserveError::Receive {
             from: "the address of the stamped UDP socket".to_owned(),
-            source,
+            error,
         })
     }
 

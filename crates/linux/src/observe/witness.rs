@@ -128,23 +128,23 @@ pub struct Seen {
 #[derive(Debug, thiserror::Error)]
 pub enum WitnessError {
     /// A thread was not let into a namespace.
-    #[error("the witness cannot enter the {place}'s network namespace: {source}")]
+    #[error("the witness cannot enter the {place}'s network namespace: {error}")]
     Namespace {
         /// Sender, gate or receiver.
         place: &'static str,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// An observer failed.
-    #[error("the witness: {0}")]
+    #[error(transparent)]
     Observe(#[from] ObserveError),
     /// A probe could not be sent.
-    #[error("the witness cannot send a probe to {target}: {source}")]
+    #[error("the witness cannot send a probe to {target}: {error}")]
     Send {
         /// The receiver.
         target: SocketAddr,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// A thread ended without an answer.
     #[error("the witness's {0} thread could not be started or died")]
@@ -233,7 +233,7 @@ fn send(
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
     };
-    let failed = |source| WitnessError::Send { target: config.target, source };
+    let failed = |error| WitnessError::Send { target: config.target, error };
     let socket = UdpSocket::bind(any).map_err(failed)?;
     socket.connect(config.target).map_err(failed)?;
     let mut list = Vec::new();
@@ -256,11 +256,11 @@ fn send(
 
 fn enter(namespace: &OwnedFd, place: &'static str) -> Result<(), WitnessError> {
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-        .map_err(|source| WitnessError::Namespace { place, source: source.into() })
+        .map_err(|error| WitnessError::Namespace { place, error: error.into() })
 }
 
 fn dup(namespace: BorrowedFd<'_>, place: &'static str) -> Result<OwnedFd, WitnessError> {
-    namespace.try_clone_to_owned().map_err(|source| WitnessError::Namespace { place, source })
+    namespace.try_clone_to_owned().map_err(|error| WitnessError::Namespace { place, error })
 }
 
 fn join<T>(

@@ -22,12 +22,12 @@ pub use udp_send::{UdpSendConfig, UdpSent, send_udp};
 #[derive(Debug, thiserror::Error)]
 pub enum TrafficError {
     /// The kernel refused an operation.
-    #[error("cannot {operation}: {}", remedy(source))]
+    #[error("cannot {operation}: {}", remedy(error))]
     Io {
         /// What was tried, with its address.
         operation: String,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// The other end did not do its part in the time given.
     #[error("{what} within {} ms", wait.as_nanos() / 1_000_000)]
@@ -48,7 +48,7 @@ pub enum TrafficError {
 impl TrafficError {
     fn io(operation: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let operation = operation.into();
-        move |source| Self::Io { operation, source }
+        move |error| Self::Io { operation, error }
     }
 }
 

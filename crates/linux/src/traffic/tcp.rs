@@ -65,7 +65,7 @@ pub fn send_tcp(config: &TcpSendConfig) -> Result<TcpTransferred, TrafficError> 
                 "use the congestion control {name} \
                  (see /proc/sys/net/ipv4/tcp_allowed_congestion_control)"
             );
-            TrafficError::Io { operation, source: error.into() }
+            TrafficError::Io { operation, error: error.into() }
         })?;
     }
     stream.set_write_timeout(Some(std_duration(INTERVAL))).map_err(failed("write TCP to"))?;

@@ -148,7 +148,7 @@ impl<'a> Sender<'a> {
             }
             Err(error) => {
                 let operation = format!("send UDP to {}", self.config.target);
-                return Err(TrafficError::Io { operation, source: error.into() });
+                return Err(TrafficError::Io { operation, error: error.into() });
             }
         };
         self.account(taken, now);
