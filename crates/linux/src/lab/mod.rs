@@ -100,6 +100,7 @@ impl Lab {
         }
         for end in [&inside, &outside] {
             sysctl::permit_ping(end)?;
+            sysctl::permit_ports(end)?;
         }
         let mut by_route = None;
         if let Some(name) = &config.congestion_control {

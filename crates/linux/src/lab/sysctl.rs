@@ -32,6 +32,12 @@ pub(super) fn quiet(network: &Network, ipv6: bool) -> Result<(), LabError> {
     })?
 }
 
+/// Lets programs listen on every port: the lab is the caller's own, and a peer may be a server
+/// that knows only port 80 (`ip_unprivileged_port_start`, ip(7), Linux 4.11).
+pub(super) fn permit_ports(network: &Network) -> Result<(), LabError> {
+    network.within(|| write("ipv4/ip_unprivileged_port_start", "0"))?
+}
+
 /// Lets programs open ICMP sockets without privilege. The range is in terms of the writer's user
 /// namespace: there the caller's group is 0, and other groups do not exist.
 pub(super) fn permit_ping(network: &Network) -> Result<(), LabError> {

@@ -13,7 +13,7 @@ use punctual_linux::namespace::{Entered, user};
 use punctual_linux::netfilter::nfqueue::Queue;
 use punctual_linux::netfilter::{self, Support};
 use punctual_linux::probe::Probe;
-use punctual_linux::process::{Identity, Plan, Processes, SignalFd};
+use punctual_linux::process::{Identity, Plan, Processes, SignalFd, Terminal};
 use punctual_linux::{fault, host};
 use punctual_measure::report::{self, Directions, Report};
 use punctual_measure::{Histogram, difference_ns};
@@ -170,7 +170,12 @@ impl<'a> Session<'a> {
         let seed = self.request.seed;
         let witness = options.witness.then(|| RunWitness::start(&self.lab, &links.up, seed));
         let witness = witness.transpose()?;
-        supervisor.command(options.duration)?;
+        let terminal = Terminal::current();
+        let status = supervisor.command(options.duration)?;
+        if let Some(terminal) = terminal {
+            // Refused only when the terminal is gone, and then there is nothing to take back.
+            let _ = terminal.take_back(status > 128);
+        }
         let testimony = witness.map(RunWitness::stop).transpose()?;
 
         stop.drain();
