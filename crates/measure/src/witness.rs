@@ -51,7 +51,9 @@ pub enum Fate {
     Released {
         /// When it was to leave.
         due_ns: u64,
-        /// When the verdict call had returned.
+        /// When the call that released it began: not before this.
+        called_ns: u64,
+        /// When that call had returned: not after this.
         released_ns: u64,
     },
     /// It was dropped, with a reason that the report counts.
@@ -106,7 +108,8 @@ pub struct Findings {
     pub counts: Counts,
     /// Capture before the gate minus driver's arrival: negative, the capture comes first.
     pub arrival_error: Distribution,
-    /// Capture after the gate minus driver's release.
+    /// Capture after the gate against the call that released the probe: 0 within it, negative
+    /// before it, positive after it.
     pub release_error: Distribution,
     /// Capture after the gate minus due time.
     pub departure_error: Distribution,
@@ -206,6 +209,7 @@ struct Row {
     departures: u32,
     dropped: u32,
     due_ns: Option<u64>,
+    called_ns: Option<u64>,
     released_ns: Option<u64>,
     after: Sightings,
     received: Sightings,
@@ -250,13 +254,22 @@ impl Row {
         self.arrivals += 1;
         self.arrival_ns.get_or_insert(account.arrival_ns);
         match account.fate {
-            Fate::Released { due_ns, released_ns } => {
+            Fate::Released { due_ns, called_ns, released_ns } => {
                 self.departures += 1;
                 self.due_ns.get_or_insert(due_ns);
+                self.called_ns.get_or_insert(called_ns);
                 self.released_ns.get_or_insert(released_ns);
             }
             Fate::Dropped => self.dropped += 1,
         }
+    }
+
+    /// How far the capture after the gate lies outside the call that released the probe.
+    fn outside_the_call(&self) -> Option<i64> {
+        let captured = self.after.first_ns?;
+        let before = minus(Some(captured), signed(self.called_ns))?;
+        let after = minus(Some(captured), signed(self.released_ns))?;
+        Some(before.min(0) + after.max(0))
     }
 
     /// The stages at which this probe's numbers do not fit. A duplicate of the link's making is one
@@ -324,7 +337,7 @@ impl Differences {
         let mut all = Self::default();
         for row in rows.values() {
             all.arrival_error.extend(minus(row.before.first_ns, signed(row.arrival_ns)));
-            all.release_error.extend(minus(row.after.first_ns, signed(row.released_ns)));
+            all.release_error.extend(row.outside_the_call());
             all.departure_error.extend(minus(row.after.first_ns, signed(row.due_ns)));
             let one_way = minus(row.received.first_ns, signed(row.sent_ns));
             let held = row.released_ns.zip(row.arrival_ns);

@@ -56,8 +56,9 @@ impl Account for ProbeLedger {
 
     fn released(&mut self, released: &Released<'_>) {
         if let Output::Depart { packet, .. } = released.output {
-            let (due_ns, released_ns) = (released.due.as_nanos(), released.returned.as_nanos());
-            self.settle(packet.handle, Fate::Released { due_ns, released_ns });
+            let [due_ns, called_ns, released_ns] =
+                [released.due, released.called, released.returned].map(Instant::as_nanos);
+            self.settle(packet.handle, Fate::Released { due_ns, called_ns, released_ns });
         }
     }
 }

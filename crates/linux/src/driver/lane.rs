@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use punctual_sched::classify::{Classified, classify, wire_length};
-use punctual_sched::{Deadline, Instant, Link, Output, Packet};
+use punctual_sched::{Deadline, Duration, Instant, Link, Output, Packet};
 
 use super::stamp::{ClockStep, Reading, StampCounts, StampReader};
 use crate::clock::monotonic;
@@ -52,6 +52,8 @@ pub struct Released<'a> {
     pub output: &'a Output,
     /// When it was due.
     pub due: Instant,
+    /// When the verdict call began: a lower bound of the time of release.
+    pub called: Instant,
     /// When the verdict call had returned: an upper bound of the time of release.
     pub returned: Instant,
 }
@@ -239,19 +241,18 @@ impl<A: Account> Lane<A> {
         if self.outputs.is_empty() {
             return Ok(());
         }
-        if self.shift > 0 {
-            let until = monotonic() + punctual_sched::Duration::from_nanos(self.shift);
-            while monotonic() < until {}
-        }
         for chunk in self.outputs.chunks(VERDICTS_PER_CALL) {
             self.verdicts.clear();
             self.verdicts.extend(chunk.iter().map(verdict));
+            let called = monotonic();
+            let hidden = self.hold_back(called);
             send_all(&mut self.queue, &self.verdicts)?;
-            let returned = monotonic() - punctual_sched::Duration::from_nanos(self.shift);
+            let returned = monotonic() - hidden;
             for output in chunk {
                 match output {
                     Output::Depart { due, .. } => {
-                        self.account.released(&Released { output, due: *due, returned });
+                        let released = Released { output, due: *due, called, returned };
+                        self.account.released(&released);
                     }
                     Output::Drop { .. } => self.account.dropped(output),
                 }
@@ -259,6 +260,20 @@ impl<A: Account> Lane<A> {
         }
         self.outputs.clear();
         Ok(())
+    }
+}
+
+impl<A> Lane<A> {
+    /// For tests of the witness: lets the injected shift pass, and says how much time that took.
+    fn hold_back(&self, from: Instant) -> Duration {
+        if self.shift == 0 {
+            return Duration::ZERO;
+        }
+        let until = from + Duration::from_nanos(self.shift);
+        while monotonic() < until {
+            core::hint::spin_loop();
+        }
+        monotonic().since(from)
     }
 }
 
