@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 
+use super::watchdog::PolicyChange;
 use crate::sys::schedule;
 use crate::wait;
 
@@ -67,9 +68,19 @@ impl Means {
         self.idle_hold.is_some()
     }
 
-    /// Whether the thread runs at a real-time policy.
+    /// Whether the thread was granted a real-time policy.
     pub fn realtime(&self) -> bool {
         matches!(self.policy, Policy::Fifo(_))
+    }
+
+    /// Changes the calling thread's policy for a while; only for a thread that was granted a
+    /// real-time one, which may always go back and forth.
+    pub(super) fn change(change: PolicyChange) {
+        let changed = match change {
+            PolicyChange::Promote => schedule::set_fifo(PRIORITY),
+            PolicyChange::Demote => schedule::set_ordinary(SLICE),
+        };
+        debug_assert!(changed.is_ok(), "granted before: {changed:?}");
     }
 }
 

@@ -20,7 +20,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 pub use self::lane::{Account, Arrived, Lane, LaneCounts, Released};
 pub use self::means::{Means, Policy, Precision};
 pub use self::stamp::{ClockStep, Reading, StampCounts, StampReader};
-pub use self::watchdog::{Plan, Style, Watchdog};
+pub use self::watchdog::{Plan, PolicyChange, RealtimeBudget, Style, Watchdog};
 
 use crate::clock::monotonic;
 use crate::wait;
@@ -54,6 +54,8 @@ pub struct Wakes {
     pub spun: u64,
     /// Turns of the loop.
     pub turns: u64,
+    /// Times that a real-time thread went on at the ordinary policy for the rest of a second.
+    pub demotions: u64,
     /// Lateness of the timer wakes, summed, ns.
     pub timer_late: u64,
     /// The greatest lateness of a timer wake, ns.
@@ -132,33 +134,36 @@ impl<A: Account> Driver<A> {
     /// Drives until stopped. Fails only when the kernel refuses to be read from.
     pub fn run(mut self) -> io::Result<Stopped<A>> {
         let means = Means::take(self.precision);
-        let style =
-            Style::choose(self.precision, means.realtime(), means.idle_held(), means.processors);
+        let style = Style::choose(self.precision, means.idle_held(), means.processors);
         let start = monotonic();
         let waited_before = run_queue_wait();
-        let mut watchdog = Watchdog::new(style, start);
-        let mut wakes = Wakes::default();
+        let mut waiting = Waiting {
+            watchdog: Watchdog::new(style),
+            budget: means.realtime().then(|| RealtimeBudget::new(start)),
+            awake_since: start,
+            wakes: Wakes::default(),
+        };
         while !self.finished() {
-            wakes.turns += 1;
             let mut drained = true;
             for lane in &mut self.lanes {
                 drained &= lane.turn()?;
             }
             if drained {
-                self.wait(&mut watchdog, &mut wakes)?;
+                self.wait(&mut waiting)?;
             }
+            waiting.turned();
         }
         for lane in &mut self.lanes {
             lane.close()?;
         }
         Ok(Stopped {
             lanes: self.lanes,
-            wakes,
+            wakes: waiting.wakes,
             policy: means.policy,
             idle_held: means.idle_held(),
             tight_timers: means.tight_timers,
             style,
-            margin: watchdog.margin(),
+            margin: waiting.watchdog.margin(),
             cpu: crate::clock::thread_cpu(),
             run_queue_wait: run_queue_wait()
                 .zip(waited_before)
@@ -175,43 +180,23 @@ impl<A: Account> Driver<A> {
     }
 
     /// Waits as the watchdog plans: returns at a deadline, with a packet, or when stopped.
-    fn wait(&self, watchdog: &mut Watchdog, wakes: &mut Wakes) -> io::Result<()> {
+    fn wait(&self, waiting: &mut Waiting) -> io::Result<()> {
         let deadline = self.lanes.iter().filter_map(Lane::deadline).min();
         let now = monotonic();
-        match watchdog.plan(deadline, now) {
+        let may_spin = waiting.budget.as_mut().is_none_or(|budget| budget.may_spin(now));
+        match waiting.watchdog.plan(deadline, now, may_spin) {
             Plan::Now => Ok(()),
-            Plan::Sleep(until) => self.sleep(until, now, watchdog, wakes),
+            Plan::Sleep(until) => {
+                let packet = self.poll(until.map(|until| until.since(now)))?;
+                waiting.slept(now, until, packet);
+                Ok(())
+            }
             Plan::Spin(until) => {
                 let spun_to = self.spin(until)?;
-                watchdog.spun(now, spun_to);
-                wakes.spins += 1;
-                wakes.spun += spun_to.since(now).as_nanos();
+                waiting.spun(now, spun_to);
                 Ok(())
             }
         }
-    }
-
-    fn sleep(
-        &self,
-        until: Option<Instant>,
-        now: Instant,
-        watchdog: &mut Watchdog,
-        wakes: &mut Wakes,
-    ) -> io::Result<()> {
-        let span = until.map(|until| until.since(now));
-        if self.poll(span)? {
-            wakes.packet += 1;
-            return Ok(());
-        }
-        if let Some(wanted) = until {
-            let woke = monotonic();
-            watchdog.woke(wanted, woke);
-            wakes.timer += 1;
-            let late = woke.since(wanted).as_nanos();
-            wakes.timer_late += late;
-            wakes.timer_late_max = wakes.timer_late_max.max(late);
-        }
-        Ok(())
     }
 
     /// Spins to the deadline or until there is something to read; returns when it ended.
@@ -244,6 +229,55 @@ impl<A: Account> Driver<A> {
             self.stop.clear();
         }
         Ok(ready)
+    }
+}
+
+/// What a thread learns from its waits.
+struct Waiting {
+    watchdog: Watchdog,
+    budget: Option<RealtimeBudget>,
+    awake_since: Instant,
+    wakes: Wakes,
+}
+
+impl Waiting {
+    /// A sleep that began at `from` and was to end at `until` is over, by a packet or by time.
+    fn slept(&mut self, from: Instant, until: Option<Instant>, packet: bool) {
+        let woke = monotonic();
+        if let Some(budget) = &mut self.budget {
+            budget.awake(self.awake_since, from);
+        }
+        self.awake_since = woke;
+        if packet {
+            self.wakes.packet += 1;
+        } else if let Some(wanted) = until {
+            self.watchdog.woke(wanted, woke);
+            let late = woke.since(wanted).as_nanos();
+            self.wakes.timer += 1;
+            self.wakes.timer_late += late;
+            self.wakes.timer_late_max = self.wakes.timer_late_max.max(late);
+        }
+    }
+
+    fn spun(&mut self, from: Instant, to: Instant) {
+        self.wakes.spins += 1;
+        self.wakes.spun += to.since(from).as_nanos();
+        if let Some(budget) = &mut self.budget {
+            budget.spun(from, to);
+        }
+    }
+
+    fn turned(&mut self) {
+        self.wakes.turns += 1;
+        let Some(budget) = &mut self.budget else { return };
+        let now = monotonic();
+        budget.awake(self.awake_since, now);
+        self.awake_since = now;
+        let change = budget.check(now);
+        if let Some(change) = change {
+            self.wakes.demotions += u64::from(change == PolicyChange::Demote);
+            Means::change(change);
+        }
     }
 }
 

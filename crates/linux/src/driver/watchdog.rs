@@ -10,8 +10,6 @@ use super::means::Precision;
 pub struct Watchdog {
     style: Style,
     margin: Duration,
-    window_start: Instant,
-    spun: Duration,
 }
 
 /// How a thread may wait.
@@ -19,13 +17,8 @@ pub struct Watchdog {
 pub enum Style {
     /// Sleeps to the deadline.
     Sleep,
-    /// Sleeps to a learnt margin before it, then spins. `budget`: spins at most half of any
-    /// window, because the kernel stops a real-time thread that uses its share up (sched(7),
-    /// `sched_rt_runtime_us`).
-    Margin {
-        /// Whether the thread runs at a real-time policy.
-        budget: bool,
-    },
+    /// Sleeps to a learnt margin before it, then spins.
+    Margin,
     /// Never sleeps.
     Poll,
 }
@@ -44,44 +37,36 @@ pub enum Plan {
 impl Style {
     /// The best style for `precision` on `processors`, with what was granted. With one
     /// processor nothing spins: whoever would send the next packet could not run.
-    pub fn choose(
-        precision: Precision,
-        realtime: bool,
-        idle_held: bool,
-        processors: usize,
-    ) -> Self {
+    pub fn choose(precision: Precision, idle_held: bool, processors: usize) -> Self {
         match precision {
             _ if processors < 2 => Self::Sleep,
             Precision::Eco => Self::Sleep,
             Precision::Strict if !idle_held => Self::Poll,
-            Precision::Balanced | Precision::Strict => Self::Margin { budget: realtime },
+            Precision::Balanced | Precision::Strict => Self::Margin,
         }
     }
 }
 
 impl Watchdog {
     /// Starts with the median lateness of a short sleep on an ordinary machine.
-    pub fn new(style: Style, start: Instant) -> Self {
-        Self { style, margin: FIRST_MARGIN, window_start: start, spun: Duration::ZERO }
+    pub fn new(style: Style) -> Self {
+        Self { style, margin: FIRST_MARGIN }
     }
 
-    /// What to do at `now` while the next deadline is `deadline`.
-    pub fn plan(&mut self, deadline: Option<Instant>, now: Instant) -> Plan {
-        self.roll_window(now);
+    /// What to do at `now` while the next deadline is `deadline`, and the thread may spin or not.
+    pub fn plan(&self, deadline: Option<Instant>, now: Instant, may_spin: bool) -> Plan {
         if deadline.is_some_and(|at| at <= now) {
             return Plan::Now;
         }
         match (self.style, deadline) {
             (Style::Poll, _) => Plan::Spin(deadline),
-            (Style::Sleep, _) | (Style::Margin { .. }, None) => Plan::Sleep(deadline),
-            (Style::Margin { budget }, Some(at)) => {
+            (Style::Sleep, _) | (Style::Margin, None) => Plan::Sleep(deadline),
+            (Style::Margin, Some(at)) => {
                 let spin_from = at - self.margin;
-                if spin_from > now {
-                    Plan::Sleep(Some(spin_from))
-                } else if budget && self.spun >= SPIN_BUDGET {
-                    Plan::Sleep(deadline)
-                } else {
-                    Plan::Spin(deadline)
+                match may_spin {
+                    true if spin_from > now => Plan::Sleep(Some(spin_from)),
+                    true => Plan::Spin(deadline),
+                    false => Plan::Sleep(deadline),
                 }
             }
         }
@@ -102,28 +87,96 @@ impl Watchdog {
         self.margin = Duration::from_nanos(next.clamp(LEAST_MARGIN, MOST_MARGIN));
     }
 
-    /// Spun from `from` to `to`.
-    pub fn spun(&mut self, from: Instant, to: Instant) {
-        self.spun = self.spun + to.since(from);
-    }
-
     /// The margin learnt.
     pub fn margin(&self) -> Duration {
         self.margin
     }
+}
 
-    fn roll_window(&mut self, now: Instant) {
-        if now.since(self.window_start) >= WINDOW {
-            self.window_start = now;
-            self.spun = Duration::ZERO;
+/// Keeps a real-time thread from being stopped by the kernel, and from spinning all the time.
+///
+/// The kernel gives ordinary tasks that a real-time thread keeps from running 50 ms in each
+/// second (sched(7), `sched_rt_runtime_us`; the fair server of Linux 6.12): a busy link at a
+/// real-time policy was up to 54 ms late. So beyond 900 ms awake in a second the thread goes on
+/// at the ordinary policy until the second is over; and it spins for at most half of any 100 ms,
+/// beyond which it sleeps to its deadlines.
+#[derive(Debug)]
+pub struct RealtimeBudget {
+    second: Window,
+    spins: Window,
+    demoted: bool,
+}
+
+/// What is to become of the thread's policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyChange {
+    /// Back to real time.
+    Promote,
+    /// To the ordinary policy.
+    Demote,
+}
+
+/// Time used within a window of fixed length.
+#[derive(Debug)]
+struct Window {
+    start: Instant,
+    used: Duration,
+}
+
+impl RealtimeBudget {
+    /// Fresh windows.
+    pub fn new(start: Instant) -> Self {
+        let window = || Window { start, used: Duration::ZERO };
+        Self { second: window(), spins: window(), demoted: false }
+    }
+
+    /// Was awake from `from` to `to`.
+    pub fn awake(&mut self, from: Instant, to: Instant) {
+        self.second.used = self.second.used + to.since(from.max(self.second.start));
+    }
+
+    /// Spun from `from` to `to`, which counts as awake elsewhere.
+    pub fn spun(&mut self, from: Instant, to: Instant) {
+        self.spins.used = self.spins.used + to.since(from.max(self.spins.start));
+    }
+
+    /// Whether the thread may spin at `now`.
+    pub fn may_spin(&mut self, now: Instant) -> bool {
+        self.spins.roll(now, SPIN_WINDOW);
+        self.demoted || self.spins.used < SPIN_BUDGET
+    }
+
+    /// What to change at `now`, if anything.
+    pub fn check(&mut self, now: Instant) -> Option<PolicyChange> {
+        if self.second.roll(now, SECOND) {
+            let promote = core::mem::take(&mut self.demoted);
+            return promote.then_some(PolicyChange::Promote);
         }
+        if self.second.used >= AWAKE_BUDGET && !self.demoted {
+            self.demoted = true;
+            return Some(PolicyChange::Demote);
+        }
+        None
+    }
+}
+
+impl Window {
+    /// Begins a new window when this one is over.
+    fn roll(&mut self, now: Instant, length: Duration) -> bool {
+        let over = now.since(self.start) >= length;
+        if over {
+            *self = Self { start: now, used: Duration::ZERO };
+        }
+        over
     }
 }
 
 const FIRST_MARGIN: Duration = Duration::from_micros(100);
 const LEAST_MARGIN: u64 = 20_000;
 const MOST_MARGIN: u64 = 300_000;
-const WINDOW: Duration = Duration::from_millis(100);
+const SECOND: Duration = Duration::from_secs(1);
+const AWAKE_BUDGET: Duration = Duration::from_millis(900);
+const SPIN_WINDOW: Duration = Duration::from_millis(100);
 const SPIN_BUDGET: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
@@ -136,24 +189,41 @@ mod tests {
 
     #[test]
     fn a_wait_is_slept_to_the_margin_and_spun_from_there() {
-        let mut watchdog = Watchdog::new(Style::Margin { budget: false }, at(0));
-        assert_eq!(watchdog.plan(Some(at(1000)), at(0)), Plan::Sleep(Some(at(900))));
-        assert_eq!(watchdog.plan(Some(at(1000)), at(930)), Plan::Spin(Some(at(1000))));
-        assert_eq!(watchdog.plan(Some(at(1000)), at(1000)), Plan::Now);
-        assert_eq!(watchdog.plan(None, at(1000)), Plan::Sleep(None));
+        let watchdog = Watchdog::new(Style::Margin);
+        let plan = |deadline, now, may_spin| watchdog.plan(deadline, at(now), may_spin);
+        assert_eq!(plan(Some(at(1000)), 0, true), Plan::Sleep(Some(at(900))));
+        assert_eq!(plan(Some(at(1000)), 930, true), Plan::Spin(Some(at(1000))));
+        assert_eq!(plan(Some(at(1000)), 0, false), Plan::Sleep(Some(at(1000))));
+        assert_eq!(plan(Some(at(1000)), 1000, true), Plan::Now);
+        assert_eq!(plan(None, 1000, true), Plan::Sleep(None));
     }
 
     #[test]
-    fn a_real_time_thread_spins_at_most_half_of_a_window() {
-        let mut watchdog = Watchdog::new(Style::Margin { budget: true }, at(0));
-        watchdog.spun(at(0), at(50_000));
-        assert_eq!(watchdog.plan(Some(at(60_050)), at(60_000)), Plan::Sleep(Some(at(60_050))));
-        assert_eq!(watchdog.plan(Some(at(100_050)), at(100_000)), Plan::Spin(Some(at(100_050))));
+    fn a_real_time_thread_is_ordinary_for_the_rest_of_a_second_that_it_was_awake() {
+        let mut budget = RealtimeBudget::new(at(0));
+        budget.awake(at(0), at(899_000));
+        assert_eq!(budget.check(at(899_000)), None);
+        budget.awake(at(899_000), at(900_000));
+        assert_eq!(budget.check(at(900_000)), Some(PolicyChange::Demote));
+        assert_eq!(budget.check(at(950_000)), None);
+        assert_eq!(budget.check(at(1_000_000)), Some(PolicyChange::Promote));
+        budget.awake(at(950_000), at(1_400_000));
+        assert_eq!(budget.check(at(1_950_000)), None);
+    }
+
+    #[test]
+    fn a_real_time_thread_spins_for_at_most_half_of_100_ms() {
+        let mut budget = RealtimeBudget::new(at(0));
+        budget.spun(at(0), at(49_000));
+        assert!(budget.may_spin(at(49_000)));
+        budget.spun(at(50_000), at(51_000));
+        assert!(!budget.may_spin(at(51_000)));
+        assert!(budget.may_spin(at(100_000)));
     }
 
     #[test]
     fn the_margin_follows_the_lateness_seen_within_its_bounds() {
-        let mut watchdog = Watchdog::new(Style::Margin { budget: false }, at(0));
+        let mut watchdog = Watchdog::new(Style::Margin);
         for _ in 0..200 {
             watchdog.woke(at(0), at(200));
         }
@@ -172,11 +242,10 @@ mod tests {
     #[test]
     fn nothing_spins_on_one_processor_and_eco_never_does() {
         for precision in [Precision::Eco, Precision::Balanced, Precision::Strict] {
-            assert_eq!(Style::choose(precision, true, true, 1), Style::Sleep);
+            assert_eq!(Style::choose(precision, true, 1), Style::Sleep);
         }
-        assert_eq!(Style::choose(Precision::Eco, true, true, 8), Style::Sleep);
-        assert_eq!(Style::choose(Precision::Strict, false, false, 2), Style::Poll);
-        let held = Style::choose(Precision::Strict, true, true, 2);
-        assert_eq!(held, Style::Margin { budget: true });
+        assert_eq!(Style::choose(Precision::Eco, true, 8), Style::Sleep);
+        assert_eq!(Style::choose(Precision::Strict, false, 2), Style::Poll);
+        assert_eq!(Style::choose(Precision::Strict, true, 2), Style::Margin);
     }
 }
