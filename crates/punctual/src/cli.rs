@@ -26,6 +26,10 @@ pub enum Command {
     Demo(DemoOptions),
     /// Remove what killed runs left behind
     Clean(CleanOptions),
+    /// Print the manual page of a command, made from the same definitions as --help
+    Man(ManOptions),
+    /// Print a completion script for a shell
+    Completions(CompletionsOptions),
     /// Bundled senders and receivers, for tests and measurements
     #[command(hide = true, subcommand)]
     Traffic(crate::traffic::TrafficCommand),
@@ -198,4 +202,12 @@ pub struct CleanOptions {
 pub struct ManOptions {
     /// Command whose page to print (default: the overview)
     pub command: Option<String>,
+}
+
+/// `punctual completions`
+#[derive(Args, Debug)]
+pub struct CompletionsOptions {
+    /// Shell to complete for
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
 }

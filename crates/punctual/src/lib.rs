@@ -5,6 +5,7 @@ pub mod cli;
 pub mod demo;
 pub mod failure;
 pub mod log;
+pub mod man;
 pub mod run;
 pub mod runtime;
 pub mod traffic;
@@ -29,6 +30,8 @@ pub fn main() -> ExitCode {
         Command::Verify(options) => verify::run(&options.log, options.json).map_err(Into::into),
         Command::Demo(options) => demo::run(options),
         Command::Clean(options) => clean::run(options).map_err(Into::into),
+        Command::Man(options) => man::run(options),
+        Command::Completions(options) => man::completions(options),
         Command::Traffic(command) => traffic::run(command).map(|()| 0).map_err(Into::into),
     };
     match result {
