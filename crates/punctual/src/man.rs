@@ -85,7 +85,10 @@ mod tests {
         for name in ["rnu", "traffic"] {
             let failure = page(Some(name)).unwrap_err();
             assert_eq!(failure.status(), 2);
-            assert!(failure.to_string().contains("run, verify, demo, clean, man, completions"), "{failure}");
+            assert!(
+                failure.to_string().contains("run, verify, demo, clean, man, completions"),
+                "{failure}"
+            );
         }
     }
 }
