@@ -56,8 +56,8 @@ EXIT STATUS
   128+N CMD was killed by signal N
 
 EXAMPLES
-  punctual run --net lab --both 'rate=20mbit delay=30ms' -- ping -c 5 $PUNCTUAL_PEER
-      (quote $PUNCTUAL_PEER so that it is expanded inside: sh -c 'ping $PUNCTUAL_PEER')
+  punctual run --net lab --both 'rate=20mbit delay=30ms' -- sh -c 'ping -c 5 $PUNCTUAL_PEER'
+      ($PUNCTUAL_PEER exists inside only: quote it, so that it is expanded there)
   punctual run --net lab --peer 'iperf3 -s -1' --peer-port 5201 \\
       --up rate=20mbit --down rate=100mbit -- sh -c 'iperf3 -c $PUNCTUAL_PEER'";
 
@@ -83,7 +83,7 @@ pub struct RunOptions {
     /// Link from the peer to CMD; overrides --both parameter by parameter
     #[arg(long, value_name = "LINK")]
     pub down: Option<String>,
-    /// Read links from a TOML file with tables [both], [up], [down]; options override it
+    /// Read links from a TOML file with tables both, up and down; options override it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Name of the run: 1 to 64 letters, digits, `-`, `_`, `.` (default: lab, lab-2, ...)
