@@ -33,12 +33,16 @@ impl DelayLine {
         Self { delay, jitter, random, packets: VecDeque::new(), last_due: Instant::ZERO }
     }
 
-    /// A packet enters at `now`, the times of its earlier stages in `stages`.
-    pub(crate) fn enter(&mut self, packet: Packet, mut stages: Stages, now: Instant) {
+    /// When a packet that enters at `now` will leave.
+    pub(crate) fn draw_due(&mut self, now: Instant) -> Instant {
         let due = (now + self.draw_delay()).max(self.last_due);
         self.last_due = due;
-        stages.propagation = due.since(now);
-        self.packets.push_back(Travelling { packet, due, stages });
+        due
+    }
+
+    /// Holds a packet until the time drawn for it, the times of its stages filled in.
+    pub(crate) fn enter(&mut self, travelling: Travelling) {
+        self.packets.push_back(travelling);
     }
 
     /// When the next packet leaves.

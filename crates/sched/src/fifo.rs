@@ -30,8 +30,9 @@ pub(crate) struct Queued {
     pub(crate) bytes: u64,
 }
 
-/// Packets in order of arrival. The backlog counts what was taken into service and has not
-/// left yet, so that `limit` bounds the whole wait, as under Linux' tbf.
+/// Packets in order of arrival. The head is the one in service and stays until it has been
+/// served: so `limit` bounds the whole wait, as under Linux' tbf, and no packet is copied to be
+/// looked at.
 #[derive(Debug)]
 pub(crate) struct Fifo {
     packets: VecDeque<Queued>,
@@ -52,29 +53,31 @@ impl Fifo {
         Self { packets: VecDeque::new(), limit, backlog: Backlog::default() }
     }
 
-    /// Takes the packet in, or gives it back when it does not fit.
-    pub(crate) fn enqueue(&mut self, queued: Queued) -> Result<(), Queued> {
-        let packets = self.backlog.packets + u64::from(queued.packet.segments);
-        let bytes = self.backlog.bytes + queued.bytes;
-        if packets > self.limit.packets || bytes > self.limit.bytes {
-            return Err(queued);
+    /// Takes the packet in, unless it does not fit: then false.
+    #[must_use]
+    pub(crate) fn enqueue(&mut self, packet: &Packet, entered: Instant, bytes: u64) -> bool {
+        let packets_then = self.backlog.packets + u64::from(packet.segments);
+        let bytes_then = self.backlog.bytes + bytes;
+        if packets_then > self.limit.packets || bytes_then > self.limit.bytes {
+            return false;
         }
-        self.backlog.packets = packets;
-        self.backlog.bytes = bytes;
-        self.backlog.peak_bytes = self.backlog.peak_bytes.max(bytes);
-        self.packets.push_back(queued);
-        Ok(())
+        self.backlog.packets = packets_then;
+        self.backlog.bytes = bytes_then;
+        self.backlog.peak_bytes = self.backlog.peak_bytes.max(bytes_then);
+        self.packets.push_back(Queued { packet: *packet, entered, bytes });
+        true
     }
 
-    /// Takes the head into service; it counts in the backlog until [`Fifo::served`].
+    /// The packet in service, or next to be.
+    pub(crate) fn head(&self) -> Option<&Queued> {
+        self.packets.front()
+    }
+
+    /// Takes the head off: it has been served.
     pub(crate) fn dequeue(&mut self) -> Option<Queued> {
-        self.packets.pop_front()
-    }
-
-    /// The packet in service has left.
-    pub(crate) fn served(&mut self, queued: &Queued) {
-        self.backlog.packets -= u64::from(queued.packet.segments);
-        self.backlog.bytes -= queued.bytes;
+        let head = self.packets.pop_front()?;
+        self.leaves(&head);
+        Some(head)
     }
 
     /// A new limit; what no longer fits is to be taken off with [`Fifo::drop_over_limit`].
@@ -86,14 +89,20 @@ impl Fifo {
     pub(crate) fn drop_over_limit(&mut self) -> Option<Queued> {
         let over =
             self.backlog.packets > self.limit.packets || self.backlog.bytes > self.limit.bytes;
-        let last = if over { self.packets.pop_back() } else { None };
-        if let Some(queued) = &last {
-            self.served(queued);
+        if !over || self.packets.len() < 2 {
+            return None;
         }
-        last
+        let last = self.packets.pop_back()?;
+        self.leaves(&last);
+        Some(last)
     }
 
     pub(crate) fn backlog(&self) -> Backlog {
         self.backlog
+    }
+
+    fn leaves(&mut self, queued: &Queued) {
+        self.backlog.packets -= u64::from(queued.packet.segments);
+        self.backlog.bytes -= queued.bytes;
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use crate::bucket::Bucket;
 use crate::config::{Change, ConfigError, LinkConfig, LossAt};
-use crate::delay_line::DelayLine;
+use crate::delay_line::{DelayLine, Travelling};
 use crate::fifo::{Fifo, Queued};
 use crate::output::{Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
 use crate::packet::Packet;
@@ -36,6 +36,8 @@ use crate::units::Rate;
 pub struct Link {
     config: LinkConfig,
     now: Instant,
+    /// What is to be decided next and when; right after every mutation.
+    next: Option<(Instant, Stage)>,
     nic: Option<Nic>,
     queue: Fifo,
     server: Server,
@@ -52,6 +54,7 @@ impl Link {
         let config = config.with_limit_resolved();
         Ok(Self {
             now: start,
+            next: None,
             nic: config.nic.map(|rate| Nic::new(rate, start)),
             queue: Fifo::new(config.resolved_limit()),
             loss: Stream::new(seed, Component::Loss),
@@ -70,7 +73,7 @@ impl Link {
         self.counters.bytes_in += u64::from(packet.len);
         let held = self.counters.held_bytes + true_size(packet.len);
         if held > self.config.hold_limit {
-            self.drop_packet(packet, DropReason::HoldFull);
+            self.drop_packet(&packet, DropReason::HoldFull);
             return;
         }
         self.counters.held_bytes = held;
@@ -78,30 +81,31 @@ impl Link {
         let bytes = self.counted_bytes(&packet);
         match &mut self.nic {
             Some(nic) => nic.accept(Queued { packet, entered: self.now, bytes }),
-            None => self.enqueue(packet, bytes),
+            None => self.enqueue(&packet, bytes),
         }
+        self.next = self.next_decision();
     }
 
     /// Takes every decision with time <= `to`.
+    #[inline]
     pub fn advance(&mut self, to: Instant) {
-        while let Some((at, stage)) = self.next_decision().filter(|(at, _)| *at <= to) {
-            self.now = self.now.max(at);
-            match stage {
-                Stage::Line => self.depart(),
-                Stage::Server => self.end_service(),
-                Stage::Nic => self.pass_nic(),
-            }
+        while let Some((at, stage)) = self.next
+            && at <= to
+        {
+            self.decide(at, stage);
         }
         self.now = self.now.max(to);
     }
 
     /// The next fate in order of decision; drain until `None`.
+    #[inline]
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
     /// The time before which no packet can depart, and what is waited for; `None` when nothing
     /// is held or the link is paused. Advancing to it always makes progress.
+    #[inline]
     pub fn next_event(&self) -> Option<Deadline> {
         if let Some(at) = self.line.next_due() {
             return Some(Deadline { at, cause: Cause::Propagation });
@@ -131,6 +135,7 @@ impl Link {
         if change.limit.is_some() {
             self.drop_over_limit();
         }
+        self.next = self.next_decision();
         Ok(())
     }
 
@@ -144,6 +149,18 @@ impl Link {
         snapshot.queued =
             snapshot.packets_in - snapshot.packets_out - snapshot.dropped.iter().sum::<u64>();
         snapshot
+    }
+
+    // Apart from `advance`, which mostly finds nothing due and then is a comparison.
+    #[inline(never)]
+    fn decide(&mut self, at: Instant, stage: Stage) {
+        self.now = self.now.max(at);
+        match stage {
+            Stage::Line => self.leave_line(),
+            Stage::Server => self.end_service(),
+            Stage::Nic => self.pass_nic(),
+        }
+        self.next = self.next_decision();
     }
 
     /// The earliest decision; among several at one instant the one furthest along the link.
@@ -165,74 +182,84 @@ impl Link {
 
     fn pass_nic(&mut self) {
         let Some(queued) = self.nic.as_mut().and_then(|nic| nic.pass(self.now)) else { return };
-        self.enqueue(queued.packet, queued.bytes);
+        self.enqueue(&queued.packet, queued.bytes);
     }
 
-    fn enqueue(&mut self, packet: Packet, bytes: u64) {
+    fn enqueue(&mut self, packet: &Packet, bytes: u64) {
         if self.config.loss_at == LossAt::Before && self.loss.happens(self.config.loss) {
-            self.release_memory(&packet);
+            self.release_memory(packet);
             self.drop_packet(packet, DropReason::Loss);
-            return;
+        } else if self.queue.enqueue(packet, self.now, bytes) {
+            self.begin_service();
+        } else {
+            self.release_memory(packet);
+            self.drop_packet(packet, DropReason::Limit);
         }
-        if let Err(refused) = self.queue.enqueue(Queued { packet, entered: self.now, bytes }) {
-            self.release_memory(&refused.packet);
-            self.drop_packet(refused.packet, DropReason::Limit);
-            return;
-        }
-        self.begin_service();
     }
 
+    #[inline]
     fn begin_service(&mut self) {
         if self.server.is_idle()
-            && let Some(head) = self.queue.dequeue()
+            && let Some(head) = self.queue.head()
         {
-            self.server.begin(head, self.now);
+            self.server.begin(head.bytes, self.now);
         }
     }
 
     fn end_service(&mut self) {
-        let Some((queued, started)) = self.server.end(self.now) else { return };
-        self.queue.served(&queued);
+        let Some(queued) = self.queue.dequeue() else { return };
+        let started = self.server.end(queued.bytes, self.now);
         let packet = queued.packet;
         if self.config.loss_at == LossAt::After && self.loss.happens(self.config.loss) {
             self.release_memory(&packet);
-            self.drop_packet(packet, DropReason::Loss);
+            self.drop_packet(&packet, DropReason::Loss);
         } else {
+            let due = self.line.draw_due(self.now);
             let stages = Stages {
                 pacing: queued.entered.since(packet.arrival),
                 queue: started.since(queued.entered),
                 serialisation: self.now.since(started),
-                ..Stages::default()
+                propagation: due.since(self.now),
             };
-            self.line.enter(packet, stages, self.now);
+            self.propagate(Travelling { packet, due, stages });
         }
         self.begin_service();
     }
 
-    fn depart(&mut self) {
-        let Some(travelling) = self.line.leave() else { return };
-        let packet = travelling.packet;
+    /// Puts a packet on the delay line. One that is due at once leaves at once: what is furthest
+    /// along the link is decided first, and nothing can be on the line before it.
+    fn propagate(&mut self, travelling: Travelling) {
+        if travelling.due > self.now {
+            self.line.enter(travelling);
+        } else {
+            self.depart(&travelling);
+        }
+    }
+
+    fn leave_line(&mut self) {
+        if let Some(travelling) = self.line.leave() {
+            self.depart(&travelling);
+        }
+    }
+
+    fn depart(&mut self, travelling: &Travelling) {
+        let Travelling { packet, due, stages } = *travelling;
         self.release_memory(&packet);
         self.counters.packets_out += u64::from(packet.segments);
         self.counters.bytes_out += u64::from(packet.len);
-        self.outputs.push_back(Output::Depart {
-            packet,
-            due: travelling.due,
-            mark: Mark::None,
-            stages: travelling.stages,
-        });
+        self.outputs.push_back(Output::Depart { packet, due, mark: Mark::None, stages });
     }
 
-    fn drop_packet(&mut self, packet: Packet, reason: DropReason) {
+    fn drop_packet(&mut self, packet: &Packet, reason: DropReason) {
         self.counters.dropped[reason.index()] += u64::from(packet.segments);
         self.counters.bytes_dropped += u64::from(packet.len);
-        self.outputs.push_back(Output::Drop { packet, reason, at: self.now });
+        self.outputs.push_back(Output::Drop { packet: *packet, reason, at: self.now });
     }
 
     fn drop_over_limit(&mut self) {
         while let Some(queued) = self.queue.drop_over_limit() {
             self.release_memory(&queued.packet);
-            self.drop_packet(queued.packet, DropReason::Limit);
+            self.drop_packet(&queued.packet, DropReason::Limit);
         }
     }
 
@@ -282,7 +309,7 @@ struct Server {
 
 #[derive(Debug)]
 struct Service {
-    queued: Queued,
+    bytes: u64,
     started: Instant,
     ready: Option<Instant>,
 }
@@ -304,27 +331,26 @@ impl Server {
         self.serving.as_ref().and_then(|service| service.ready)
     }
 
-    fn begin(&mut self, queued: Queued, now: Instant) {
+    fn begin(&mut self, bytes: u64, now: Instant) {
         self.rate.begin(now);
         if let Some(peak) = &mut self.peak {
             peak.begin(now);
         }
-        let ready = self.ready_for(queued.bytes);
-        self.serving = Some(Service { queued, started: now, ready });
+        let ready = self.ready_for(bytes);
+        self.serving = Some(Service { bytes, started: now, ready });
     }
 
-    /// The packet in service leaves at `now`; with it, when its service began.
-    fn end(&mut self, now: Instant) -> Option<(Queued, Instant)> {
-        let service = self.serving.take()?;
-        self.rate.finish(service.queued.bytes, now);
+    /// The packet in service, of `bytes`, leaves at `now`; returns when its service began.
+    fn end(&mut self, bytes: u64, now: Instant) -> Instant {
+        self.rate.finish(bytes, now);
         if let Some(peak) = &mut self.peak {
-            peak.finish(service.queued.bytes, now);
+            peak.finish(bytes, now);
         }
-        Some((service.queued, service.started))
+        self.serving.take().map_or(now, |service| service.started)
     }
 
     fn set_rate(&mut self, rate: Rate, now: Instant) {
-        let serving = self.serving.as_ref().map(|service| service.queued.bytes);
+        let serving = self.serving.as_ref().map(|service| service.bytes);
         self.rate.set_rate(rate, serving, now);
         let ready = serving.and_then(|bytes| self.ready_for(bytes));
         if let Some(service) = &mut self.serving {
