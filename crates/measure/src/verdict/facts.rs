@@ -27,6 +27,8 @@ pub struct Facts {
     pub busy_ppm: Option<u64>,
     /// Share of the run for which the thread that waited longest waited for a processor.
     pub wait_ppm: Option<u64>,
+    /// Whether the driver was granted a real-time policy.
+    pub realtime: bool,
     /// Share of our processors' time that the hypervisor gave to others.
     pub steal_ppm: Option<u64>,
     /// Steps of the real-time clock.
@@ -127,6 +129,7 @@ impl Facts {
             ingest_p99_ns: worst(|d| d.delay.ingest.p99_ns),
             busy_ppm: thread(Thread::busy_ppm),
             wait_ppm: thread(Thread::wait_ppm),
+            realtime: host.granted.policy.as_deref().is_some_and(|p| p.starts_with("fifo")),
             steal_ppm: steal(),
             // One real-time clock: each direction's driver sees the same steps.
             clock_steps: both.map(|d| d.stamps.clock_steps).into_iter().max().unwrap_or(0),

@@ -72,8 +72,9 @@ fn causes(facts: &Facts) -> Vec<Finding<Reason>> {
         (spoiled && facts.is_overloaded()).then(|| overloaded(facts)),
         starved.map(|wait| {
             let wait = units::percent(wait);
+            let remedy = if facts.realtime { "stop real-time work" } else { "allow SCHED_FIFO" };
             Reason::Starved.because(format!(
-                "the driver waited {wait} of the run for a processor: stop other work, allow SCHED_FIFO"
+                "the driver waited {wait} of the run for a processor: stop other work, {remedy}"
             ))
         }),
         steal.map(|steal| {

@@ -2,7 +2,7 @@ use super::*;
 use crate::histogram::Histogram;
 use crate::lateness::LatenessRecorder;
 use crate::report::{
-    Device, Directions, Host, Log, LostBefore, Peer, Run, Stamps, Thread, Witness,
+    Device, Directions, Granted, Host, Log, LostBefore, Peer, Run, Stamps, Thread, Witness,
 };
 use std::collections::BTreeMap;
 
@@ -206,7 +206,8 @@ fn spoiled() -> (Run, Directions, Histogram) {
 fn facts_are_gathered_from_both_directions_and_all_threads() {
     let (run, directions, merged) = spoiled();
     let facts = {
-        let host = Host { cpus: Some(2), ..Host::default() };
+        let granted = Granted { policy: Some("fifo 49".into()), ..Granted::default() };
+        let host = Host { cpus: Some(2), granted, ..Host::default() };
         Facts::new(&host, &run, &directions, &merged, Some(&Witness::default()))
     };
     let lost = OwnLoss {
@@ -229,6 +230,7 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
         ingest_p99_ns: None,
         busy_ppm: Some(680_000),
         wait_ppm: Some(30_000),
+        realtime: true,
         steal_ppm: Some(23_000),
         clock_steps: 1,
         stamps_replaced: 3,
@@ -270,4 +272,12 @@ fn every_word_in_json_is_its_word_in_text() {
         assert!(finding.text.len() <= 89, "{} columns: {}", finding.text.len(), finding.text);
         assert!(finding.text.contains(": "), "names a remedy: {}", finding.text);
     }
+}
+
+#[test]
+fn a_starved_driver_that_is_real_time_already_is_not_told_to_become_it() {
+    let starved = Facts { wait_ppm: Some(20_000), late: 11, ..quiet() };
+    let text = |facts: &Facts| judge(facts).reasons[0].text.clone();
+    assert!(text(&starved).ends_with("allow SCHED_FIFO"));
+    assert!(text(&Facts { realtime: true, ..starved }).ends_with("stop real-time work"));
 }

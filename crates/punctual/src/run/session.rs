@@ -208,7 +208,7 @@ impl<'a> Session<'a> {
             return;
         }
         if let Some(lack) = summary::receive_buffer_lack(self.gate.receive_buffer) {
-            eprintln!("punctual: {lack}");
+            eprintln!("punctual: the machine lacks {lack}");
         }
     }
 }

@@ -203,10 +203,10 @@ pub(super) fn host(
     let mut lacks = notes.to_vec();
     lacks.extend(receive_buffer_lack(receive_buffer));
     if support.action == QueueAction::Compat {
-        lacks.push("no nft_queue: packets are queued by the xt NFQUEUE target instead".to_owned());
+        lacks.push("nft_queue (xt NFQUEUE serves)".to_owned());
     }
     if !support.arrival_stamps {
-        lacks.push("rules cannot stamp arrivals: packets are dated when they are read".to_owned());
+        lacks.push("stamps by rules (packets are dated when they are read)".to_owned());
     }
     report::Host {
         kernel: Some(host.kernel.clone()),
@@ -233,10 +233,10 @@ pub(super) fn host(
 pub(super) fn receive_buffer_lack(bytes: usize) -> Option<String> {
     (bytes < RECEIVE_BUFFER).then(|| {
         format!(
-            "the receive buffer is {} KiB instead of {} KiB: a burst of more than about {} packets \
-             between two reads is lost, and counted (root, or sysctl net.core.rmem_max, raises it)",
-            bytes / 1024,
-            RECEIVE_BUFFER / 1024,
+            "a receive buffer of {} MiB ({} KiB granted: of a burst between two reads about {} \
+             packets are kept, the rest is lost and counted; sysctl net.core.rmem_max raises it)",
+            RECEIVE_BUFFER >> 20,
+            bytes >> 10,
             bytes / 768
         )
     })
