@@ -4,15 +4,15 @@
 
 use std::collections::VecDeque;
 
-use crate::bucket::Bucket;
 use crate::config::{Change, ConfigError, LinkConfig, LossAt};
 use crate::delay_line::{DelayLine, Travelling};
 use crate::fifo::{Fifo, Queued};
+use crate::nic::Nic;
 use crate::output::{Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
-use crate::packet::Packet;
+use crate::packet::{Packet, true_size};
 use crate::random::{Component, Stream};
+use crate::server::Server;
 use crate::time::Instant;
-use crate::units::Rate;
 
 /// One direction of a link: a state machine that decides every packet's fate at the instant at
 /// which it is due to be decided, however late it is told that this instant has come.
@@ -283,123 +283,4 @@ enum Stage {
     Line,
     Server,
     Nic,
-}
-
-/// Memory that the kernel pins for a held packet of `len` bytes, in bytes.
-///
-/// A socket buffer costs 256 bytes for its head, and data rounded up to an allocation class:
-/// payload, about 80 bytes of headroom and 320 of shared information in a power of two up to
-/// 4096, whole pages beyond. A full frame measures 2,304 bytes on Linux 6.18, as this gives.
-pub const fn true_size(len: u32) -> u64 {
-    let data = len as u64 + 400;
-    if data <= 4096 {
-        let class = data.next_power_of_two();
-        return 256 + if class < 512 { 512 } else { class };
-    }
-    256 + 512 + data.next_multiple_of(4096)
-}
-
-/// The bottleneck: serves one packet at a time at `rate`, or from saved-up tokens at `peakrate`.
-#[derive(Debug)]
-struct Server {
-    rate: Bucket,
-    peak: Option<Bucket>,
-    serving: Option<Service>,
-}
-
-#[derive(Debug)]
-struct Service {
-    bytes: u64,
-    started: Instant,
-    ready: Option<Instant>,
-}
-
-impl Server {
-    fn new(config: &LinkConfig, start: Instant) -> Self {
-        Self {
-            rate: Bucket::new(config.rate, config.burst.unwrap_or(0), start),
-            peak: config.peakrate.map(|rate| Bucket::new(rate, 0, start)),
-            serving: None,
-        }
-    }
-
-    fn is_idle(&self) -> bool {
-        self.serving.is_none()
-    }
-
-    fn ready(&self) -> Option<Instant> {
-        self.serving.as_ref().and_then(|service| service.ready)
-    }
-
-    fn begin(&mut self, bytes: u64, now: Instant) {
-        self.rate.begin(now);
-        if let Some(peak) = &mut self.peak {
-            peak.begin(now);
-        }
-        let ready = self.ready_for(bytes);
-        self.serving = Some(Service { bytes, started: now, ready });
-    }
-
-    /// The packet in service, of `bytes`, leaves at `now`; returns when its service began.
-    fn end(&mut self, bytes: u64, now: Instant) -> Instant {
-        self.rate.finish(bytes, now);
-        if let Some(peak) = &mut self.peak {
-            peak.finish(bytes, now);
-        }
-        self.serving.take().map_or(now, |service| service.started)
-    }
-
-    fn set_rate(&mut self, rate: Rate, now: Instant) {
-        let serving = self.serving.as_ref().map(|service| service.bytes);
-        self.rate.set_rate(rate, serving, now);
-        let ready = serving.and_then(|bytes| self.ready_for(bytes));
-        if let Some(service) = &mut self.serving {
-            service.ready = ready;
-        }
-    }
-
-    fn ready_for(&self, bytes: u64) -> Option<Instant> {
-        let by_rate = self.rate.ready(bytes)?;
-        match &self.peak {
-            Some(peak) => Some(by_rate.max(peak.ready(bytes)?)),
-            None => Some(by_rate),
-        }
-    }
-}
-
-/// The sender's access link before the queue: pure serialisation, bounded by the link's memory.
-#[derive(Debug)]
-struct Nic {
-    bucket: Bucket,
-    packets: VecDeque<Queued>,
-    ready: Option<Instant>,
-}
-
-impl Nic {
-    fn new(rate: Rate, start: Instant) -> Self {
-        Self { bucket: Bucket::new(rate, 0, start), packets: VecDeque::new(), ready: None }
-    }
-
-    fn accept(&mut self, queued: Queued) {
-        self.packets.push_back(queued);
-        if self.packets.len() == 1 {
-            self.bucket.begin(queued.entered);
-            self.ready = self.bucket.ready(queued.bytes);
-        }
-    }
-
-    fn ready(&self) -> Option<Instant> {
-        self.ready
-    }
-
-    /// The head passes at `now`, the next one begins.
-    fn pass(&mut self, now: Instant) -> Option<Queued> {
-        let passed = self.packets.pop_front()?;
-        self.bucket.finish(passed.bytes, now);
-        self.ready = self.packets.front().and_then(|next| {
-            self.bucket.begin(now);
-            self.bucket.ready(next.bytes)
-        });
-        Some(passed)
-    }
 }

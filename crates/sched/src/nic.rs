@@ -1,0 +1,45 @@
+//! The sender's access rate.
+
+use std::collections::VecDeque;
+
+use crate::bucket::Bucket;
+use crate::fifo::Queued;
+use crate::time::Instant;
+use crate::units::Rate;
+
+/// The sender's access link before the queue: pure serialisation, bounded by the link's memory.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    bucket: Bucket,
+    packets: VecDeque<Queued>,
+    ready: Option<Instant>,
+}
+
+impl Nic {
+    pub(crate) fn new(rate: Rate, start: Instant) -> Self {
+        Self { bucket: Bucket::new(rate, 0, start), packets: VecDeque::new(), ready: None }
+    }
+
+    pub(crate) fn accept(&mut self, queued: Queued) {
+        self.packets.push_back(queued);
+        if self.packets.len() == 1 {
+            self.bucket.begin(queued.entered);
+            self.ready = self.bucket.ready(queued.bytes);
+        }
+    }
+
+    pub(crate) fn ready(&self) -> Option<Instant> {
+        self.ready
+    }
+
+    /// The head passes at `now`, the next one begins.
+    pub(crate) fn pass(&mut self, now: Instant) -> Option<Queued> {
+        let passed = self.packets.pop_front()?;
+        self.bucket.finish(passed.bytes, now);
+        self.ready = self.packets.front().and_then(|next| {
+            self.bucket.begin(now);
+            self.bucket.ready(next.bytes)
+        });
+        Some(passed)
+    }
+}
