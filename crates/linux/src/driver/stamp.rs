@@ -54,8 +54,8 @@ pub struct StampCounts {
     pub raised: u64,
     /// In the future; replaced by our clock.
     pub future: u64,
-    /// Older than 1 s plus the gap between reads, or ambiguous because that gap is longer than
-    /// the stamp's range; replaced by our clock.
+    /// More than 1 s older than the latest time given to the link, or ambiguous because that lies
+    /// further back than the stamp's range; replaced by our clock.
     pub stale: u64,
     /// Steps of the real-time clock seen.
     pub clock_steps: u64,
@@ -137,9 +137,11 @@ impl StampReader {
         self.counts
     }
 
-    /// Nanoseconds from the read before to this one.
+    /// Nanoseconds from the latest time given to the link to this read. The queue is read in the
+    /// order of arrival, so what is read now came after that: also in the midst of a backlog,
+    /// where the read before says nothing about how long a packet has waited.
     fn gap(&self) -> u64 {
-        self.last.map_or(0, |last| self.now.monotonic.since(last.monotonic).as_nanos())
+        self.now.monotonic.since(self.latest).as_nanos()
     }
 
     fn injected_by(&self, at: Instant) -> i64 {
@@ -207,6 +209,7 @@ mod tests {
     fn reader(reads: &[u64]) -> StampReader {
         let mut reader = StampReader::new(Instant::ZERO, Vec::new());
         for read in reads {
+            reader.advanced(reader.read_at());
             reader.batch(reading(*read));
         }
         reader
@@ -242,6 +245,18 @@ mod tests {
         let mut reader = reader(&[SECOND, 4 * SECOND + 1000]);
         let stopped = SECOND + 20_000_000;
         assert_eq!(reader.arrival(stamp(stopped)).as_nanos(), stopped);
+        assert_eq!(reader.counts(), StampCounts::default());
+    }
+
+    #[test]
+    fn a_backlog_keeps_its_times_to_the_last_packet() {
+        let mut reader = reader(&[SECOND, 4 * SECOND]);
+        for n in 1..300 {
+            let stamped = SECOND + n * 10_000_000;
+            let arrival = reader.arrival(stamp(stamped));
+            assert_eq!(reader.in_order(arrival).as_nanos(), stamped);
+            reader.batch(reading(4 * SECOND + n * 1000));
+        }
         assert_eq!(reader.counts(), StampCounts::default());
     }
 
