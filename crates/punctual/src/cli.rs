@@ -90,17 +90,17 @@ pub struct RunOptions {
     #[arg(long)]
     pub name: Option<String>,
     /// Stop CMD after this time (SIGTERM, then SIGKILL 2 s later)
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<Duration>,
     /// Seed of all randomness; the same seed and arrivals give the same losses and jitter
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub seed: Option<u64>,
     /// What being on time may cost: eco never spins, strict keeps processors from idling
     #[arg(long, value_enum, default_value_t)]
     pub precision: PrecisionName,
     /// Lateness above which a departure counts against the verdict
     /// (default: a tenth of the one-way delay, 100us to 2ms)
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub late: Option<Duration>,
     /// Write the report as JSON; `-` is stdout
     #[arg(long, value_name = "FILE")]

@@ -21,6 +21,18 @@ impl Failure {
         Self::Usage(problem.to_string())
     }
 
+    /// What the parser of the command line says over several lines, in one: the usage and the
+    /// pointer to the help left out.
+    pub fn command_line(error: &clap::Error) -> Self {
+        let text = error.to_string();
+        let left_out = ["Usage:", "For more information", "tip: to pass"];
+        let lines = text.lines().map(str::trim).filter(|line| {
+            !line.is_empty() && !left_out.iter().any(|start| line.starts_with(start))
+        });
+        let line = lines.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
+        Self::Usage(line.trim_start_matches("error: ").to_owned())
+    }
+
     /// How the message of [`Failure::Refused`] begins.
     pub const REFUSED: &str = "real packets cannot be had: ";
 

@@ -24,7 +24,10 @@ pub fn main() -> ExitCode {
     if let Some(ended) = punctual_linux::process::init::dispatch() {
         return ended;
     }
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return answer(&error),
+    };
     let result = match &cli.command {
         Command::Run(options) => run::run(options),
         Command::Verify(options) => verify::run(&options.log, options.json).map_err(Into::into),
@@ -37,6 +40,17 @@ pub fn main() -> ExitCode {
     match result {
         Ok(status) => ExitCode::from(status),
         Err(failure) => report_failure(&failure),
+    }
+}
+
+/// Help and version as asked for; else what is wrong with the command line.
+fn answer(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+        _ => report_failure(&Failure::command_line(error)),
     }
 }
 

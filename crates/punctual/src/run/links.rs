@@ -76,7 +76,7 @@ impl File {
             .map_err(|error| Failure::usage(format!("--config: cannot read {name}: {error}")))?;
         let root: toml::Table = text
             .parse()
-            .map_err(|error: toml::de::Error| Failure::usage(format!("{name}: {error}")))?;
+            .map_err(|error| Failure::usage(format!("{name}: {}", in_one_line(&text, &error))))?;
         let mut file = Self::default();
         for (key, value) in root {
             let table = match key.as_str() {
@@ -96,6 +96,14 @@ impl File {
         }
         Ok(file)
     }
+}
+
+/// `Display` draws the place over five lines.
+fn in_one_line(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let number = before.matches('\n').count();
+    let line = text.lines().nth(number).unwrap_or_default().trim();
+    format!("line {}: `{line}`: {}", number + 1, error.message().replace('\n', ", "))
 }
 
 /// Dotted names from nested tables: `[up.loss] at = "before"` is `loss.at` of up.
@@ -179,7 +187,7 @@ mod tests {
             ("[up]\ndelay=30\n", "up.delay"),
             ("[up]\nrate=1.5\n", "a float is no value here"),
             ("rate=1\n", "unknown table \"rate\""),
-            ("[up\n", "TOML parse error"),
+            ("[up\n", "line 1: "),
         ] {
             let error = with_file("bad", text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text:?}: {error}");

@@ -105,17 +105,19 @@ struct Outputs<'a> {
 
 impl<'a> Outputs<'a> {
     fn open(options: &'a RunOptions) -> Result<Self, Failure> {
-        let Some(path) = options.report.as_deref() else { return Ok(Self { report: None }) };
-        if options.log.as_deref() == Some(path) {
+        let (report, log) = (options.report.as_deref(), options.log.as_deref());
+        if report.is_some() && report == log {
             return Err(Failure::usage("--report and --log name the same file"));
         }
-        if path == Path::new("-") {
-            return Ok(Self { report: Some((path, None)) });
+        if let Some(log) = log {
+            // The log is created anew once there is something to write into it.
+            create("--log", log)?;
         }
-        let file = File::create(path).map_err(|error| {
-            Failure::usage(format!("--report: cannot create {}: {error}", path.display()))
-        })?;
-        Ok(Self { report: Some((path, Some(file))) })
+        let file = |path| {
+            if path == Path::new("-") { Ok(None) } else { create("--report", path).map(Some) }
+        };
+        let report = report.map(|path| Ok::<_, Failure>((path, file(path)?))).transpose()?;
+        Ok(Self { report })
     }
 
     fn write(self, report: &Report, quiet: bool) -> Result<(), Failure> {
@@ -133,6 +135,12 @@ impl<'a> Outputs<'a> {
             anyhow::anyhow!("--report: cannot write {}: {error}", path.display()).into()
         })
     }
+}
+
+fn create(option: &str, path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|error| {
+        Failure::usage(format!("{option}: cannot create {}: {error}", path.display()))
+    })
 }
 
 fn exit_status(finished: &Finished, fail_unless_ok: bool) -> u8 {

@@ -171,7 +171,7 @@ impl<'a> Session<'a> {
         let witness = options.witness.then(|| RunWitness::start(&self.lab, &links.up, seed));
         let witness = witness.transpose()?;
         let terminal = Terminal::current();
-        let status = supervisor.command(options.duration)?;
+        let status = supervisor.command(&self.request.command[0], options.duration)?;
         if let Some(terminal) = terminal {
             // Refused only when the terminal is gone, and then there is nothing to take back.
             let _ = terminal.take_back(status > 128);

@@ -1,6 +1,7 @@
 //! From the first process to the last: starts the peer and the command, hands signals through,
 //! keeps time.
 
+use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
 
 use anyhow::{Context, Result, bail};
@@ -22,6 +23,7 @@ pub(super) struct Supervisor<'a> {
     peer_started: bool,
     peer: Option<Exit>,
     command_started: bool,
+    program: OsString,
     command: Option<i32>,
     /// A signal came when all that was left was to finish: do so at once.
     hurry: bool,
@@ -64,6 +66,7 @@ impl<'a> Supervisor<'a> {
             peer_started: false,
             peer: None,
             command_started: false,
+            program: OsString::new(),
             command: None,
             hurry: false,
             requests: 0,
@@ -101,8 +104,10 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Runs the command to its end, or for `span`; returns its status as a shell reports it.
-    pub(super) fn command(&mut self, span: Option<Duration>) -> Result<i32> {
+    /// Runs the command, which is called `program`, to its end, or for `span`; returns its status
+    /// as a shell reports it.
+    pub(super) fn command(&mut self, program: &OsStr, span: Option<Duration>) -> Result<i32> {
+        program.clone_into(&mut self.program);
         self.processes.start_command().context("cannot start the command")?;
         self.command_started = true;
         let mut stop_at = span.map(|span| monotonic() + span);
@@ -177,7 +182,8 @@ impl<'a> Supervisor<'a> {
             Event::Started(Who::Peer) => self.peer_started = true,
             Event::NotExecuted(Who::Peer, errno) => bail!("cannot start the peer's shell: {errno}"),
             Event::NotExecuted(Who::Command, errno) => {
-                self.notes.push(format!("cannot execute the command: {errno}"));
+                // As a shell does, also when it is to be quiet: nothing else says why.
+                eprintln!("punctual: cannot execute {}: {errno}", self.program.display());
                 self.command = Some(Event::status_of_failed_execution(errno));
             }
             Event::NotPrepared(who, errno, step) => {
