@@ -1,0 +1,148 @@
+//! What is asked for wrongly is refused in one line before anything is started.
+
+use crate::harness::{Ended, Run, runtime_directory};
+use crate::support::Test;
+
+pub(crate) fn tests() -> Vec<Test> {
+    tests![
+        a_bad_link_is_refused_in_one_line,
+        a_bad_option_is_refused_in_one_line,
+        a_bad_file_is_refused_in_one_line,
+        what_the_machine_refuses_is_told_apart_with_its_remedy,
+    ]
+    .into()
+}
+
+/// Links, and what the message must name.
+const LINKS: &[(&str, &[&str])] = &[
+    ("dealy=30ms", &["--both", "dealy", "delay"]),
+    ("rate", &["--both", "rate=RATE"]),
+    ("20mbit", &["20mbit", "NAME=VALUE"]),
+    ("rate=20mbits", &["rate", "mbits", "mbit"]),
+    ("rate=-1mbit", &["rate", "negative"]),
+    ("rate=2tbit", &["rate", "1tbit"]),
+    ("rate=99999999999999999999", &["rate", "99999999999999999999"]),
+    ("rate=fast", &["rate", "fast", "20mbit"]),
+    ("rate=1mbit rate=2mbit", &["rate", "twice"]),
+    ("delay=30", &["delay", "unit", "30ms"]),
+    ("delay=-3ms", &["delay", "negative"]),
+    ("delay=2h", &["delay", "2h"]),
+    ("delay=3601s", &["delay", "3600s"]),
+    ("jitter=1ms", &["jitter", "delay"]),
+    ("loss=101%", &["loss", "100%"]),
+    ("loss.at=befor", &["loss.at", "before"]),
+    ("limit=1000", &["limit", "1000p"]),
+    ("limit=100ms", &["limit", "rate"]),
+    ("queue=fq", &["queue", "fq", "not available"]),
+    ("queue=lifo", &["lifo", "fifo"]),
+    ("reorder=1%", &["reorder", "not available"]),
+    ("peakrate=20mbit", &["peakrate", "burst"]),
+    ("rate=20mbit burst=10kb peakrate=1mbit", &["peakrate", "rate"]),
+    ("loss=1% gso=keep", &["gso", "loss"]),
+];
+
+fn a_bad_link_is_refused_in_one_line() {
+    for (link, named) in LINKS {
+        refused(Run::new(link), named);
+    }
+    refused(Run::new("").options(["--up", "rate=x"]), &["--up", "rate"]);
+    refused(Run::new("").options(["--down", "dealy=1ms"]), &["--down", "dealy"]);
+    refused(
+        Run::new("delay=30ms jitter=20ms").options(["--down", "delay=10ms"]),
+        &["jitter", "10ms"],
+    );
+}
+
+/// Options, and what the message must name.
+const OPTIONS: &[(&[&str], &[&str])] = &[
+    (&[], &["--net lab"]),
+    (&["--net", "lap"], &["--net", "lap", "lab"]),
+    (&["--nett", "lab"], &["--nett", "--net"]),
+    (&["--net"], &["--net", "lab"]),
+    (&["--net", "lab", "--peer-port", "5001"], &["--peer-port", "--peer"]),
+    (&["--net", "lab", "--peer", "true", "--peer-port", "0"], &["--peer-port", "0"]),
+    (&["--net", "lab", "--peer", "true", "--peer-port", "65536"], &["--peer-port", "65536"]),
+    (&["--net", "lab", "--duration", "5"], &["--duration", "5", "unit"]),
+    (&["--net", "lab", "--duration", "-5s"], &["--duration", "-5s"]),
+    (&["--net", "lab", "--late", "soon"], &["--late", "soon"]),
+    (&["--net", "lab", "--seed", "-1"], &["--seed", "-1"]),
+    (&["--net", "lab", "--seed", "18446744073709551616"], &["--seed", "18446744073709551616"]),
+    (&["--net", "lab", "--threads", "3"], &["--threads", "3"]),
+    (&["--net", "lab", "--precision", "strickt"], &["--precision", "strict"]),
+    (&["--net", "lab", "--cc", "punctual-none"], &["--cc", "punctual-none"]),
+    (&["--net", "lab", "--both", "", "--both", ""], &["--both"]),
+    (&["--net", "lab", "stray"], &["stray"]),
+];
+
+fn a_bad_option_is_refused_in_one_line() {
+    for (options, named) in OPTIONS {
+        refused(Run::bare().options(options.iter().copied()), named);
+    }
+    let long = "x".repeat(65);
+    for name in ["", "a/b", "..", "a b", &long] {
+        refused(Run::new("").named(name), &["name"]);
+    }
+    let nowhere = ["--report", "/nonexistent/report.json"];
+    refused(Run::new("").plain().options(nowhere), &["--report", "/nonexistent/report.json"]);
+    let nowhere = ["--log", "/nonexistent/log"];
+    refused(Run::new("").plain().options(nowhere), &["--log", "/nonexistent/log"]);
+    let same = ["--report", "/tmp/x", "--log", "/tmp/x"];
+    refused(Run::new("").plain().options(same), &["--report", "--log"]);
+    refused(Run::new("").env("PUNCTUAL_FAULT", "shift=soon"), &["PUNCTUAL_FAULT", "shift=soon"]);
+}
+
+fn a_bad_file_is_refused_in_one_line() {
+    for (text, named) in [
+        ("[side]\nrate = 1\n", &["side", "[both], [up] or [down]"][..]),
+        ("[up]\ndelay = 30\n", &["up.delay", "unit"]),
+        ("[up]\nrate = 1.5\n", &["up.rate", "float"]),
+        ("[up\n", &["line 1", "]"]),
+        ("[up]\nrate = \"1mbit\"\nrate = \"2mbit\"\n", &["rate", "line 3"]),
+        ("rate = \"1mbit\"\n", &["rate", "[both], [up] or [down]"]),
+    ] {
+        let run = Run::new("");
+        let path = run.file("link.toml");
+        std::fs::write(&path, text).expect("the run's directory is ours");
+        let path = path.to_str().expect("it is made of ASCII").to_owned();
+        refused(run.options(["--config", &path]), &[named, &["link.toml"]].concat());
+    }
+    refused(Run::new("").options(["--config", "/nonexistent.toml"]), &["/nonexistent.toml"]);
+}
+
+/// Exit status 2, one line that names all of `named`, and no trace of a run.
+fn refused(run: Run, named: &[&str]) {
+    let ended = run.sh("touch \"$T/started\"; echo started").finish();
+    let Ended { status, stdout, stderr, name, .. } = &ended;
+    assert_eq!((*status, stdout.len()), (2, 0), "{named:?}: {stderr}");
+    assert_eq!(stderr.trim_end().lines().count(), 1, "{named:?}: {stderr}");
+    assert!(stderr.starts_with("punctual: "), "{stderr}");
+    for word in named {
+        assert!(stderr.contains(word), "{word} is not named: {stderr}");
+    }
+    assert!(!ended.file("started").exists(), "the command ran: {stderr}");
+    let directory = runtime_directory(name);
+    assert!(name.is_empty() || name.contains('.') || !directory.exists(), "{stderr}");
+}
+
+/// Injected refusals, and what the message and its remedy must name.
+const REFUSALS: &[(&str, &str, &str)] = &[
+    ("userns-apparmor", "AppArmor", "profile"),
+    ("userns-seccomp", "seccomp", "seccomp"),
+    ("userns-limit", "user.max_user_namespaces", "sysctl user.max_user_namespaces="),
+    ("userns-sysctl", "kernel.unprivileged_userns_clone", "unprivileged_userns_clone=1"),
+    ("proc-missing", "/proc is not mounted", "mount -t proc"),
+    ("proc-sys-readonly", "/proc/sys is read-only", "remount,rw"),
+    ("nfqueue-missing", "NFQUEUE", "modprobe nfnetlink_queue"),
+];
+
+fn what_the_machine_refuses_is_told_apart_with_its_remedy() {
+    let mut messages = std::collections::BTreeSet::new();
+    for (refusal, lack, remedy) in REFUSALS {
+        let run = Run::new("").env("PUNCTUAL_FAULT", format!("refuse={refusal}"));
+        let ended = run.sh("touch \"$T/started\"").finish();
+        assert_eq!(ended.status, 125, "{refusal}: {}", ended.stderr);
+        assert!(ended.stderr.contains(lack) && ended.stderr.contains(remedy), "{}", ended.stderr);
+        assert!(!ended.file("started").exists() && !runtime_directory(&ended.name).exists());
+        assert!(messages.insert(ended.stderr.clone()), "told like another: {}", ended.stderr);
+    }
+}

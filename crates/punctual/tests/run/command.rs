@@ -1,0 +1,186 @@
+//! The command: its streams, its surroundings, its exit status; and where results go.
+
+use rustix::process::{Signal, getgid, getuid};
+
+use crate::harness::{Run, runtime_directory};
+use crate::replay::stopped_for_three_seconds;
+use crate::report::Report;
+use crate::support::Test;
+
+pub(crate) fn tests() -> Vec<Test> {
+    tests![
+        the_exit_status_is_the_commands,
+        a_command_that_cannot_run_is_told_as_a_shell_does,
+        any_bytes_pass_from_stdin_to_stdout,
+        stdout_is_the_commands_alone,
+        a_report_to_stdout_is_json,
+        the_command_finds_the_peer_in_its_environment,
+        the_command_is_the_caller,
+        without_a_command_the_shell_runs,
+        a_duration_ends_the_command,
+        signals_are_handed_to_the_command,
+        a_signal_before_the_command_ends_the_run,
+        fail_unless_ok_exits_with_three,
+        a_peer_that_ends_early_is_in_the_report,
+        a_peer_that_never_listens_is_named,
+        a_name_is_taken_once,
+    ]
+    .into()
+}
+
+fn the_exit_status_is_the_commands() {
+    for status in [0, 1, 3, 42, 125, 255] {
+        let ended = Run::new("").sh(&format!("exit {status}")).finish();
+        assert_eq!(ended.report_after(status).run()["exit_status"], status);
+    }
+    for (signal, status) in [("KILL", 137), ("TERM", 143), ("SEGV", 139)] {
+        let ended = Run::new("").sh(&format!("kill -{signal} $$")).finish();
+        assert_eq!(ended.report_after(status).run()["exit_status"], status);
+    }
+}
+
+fn a_command_that_cannot_run_is_told_as_a_shell_does() {
+    for (command, status) in [("punctual-no-such-program", 127), ("/", 126), ("/etc/passwd", 126)] {
+        let ended = Run::new("").command([command]).finish();
+        ended.report_after(status);
+        assert!(ended.stderr.contains(command), "it is not told: {:?}", ended.stderr);
+    }
+}
+
+fn any_bytes_pass_from_stdin_to_stdout() {
+    let bytes: Vec<u8> =
+        (0..1 << 20).map(|n: u32| n.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
+    let ended = Run::new("").stdin(bytes.clone()).command(["cat"]).finish();
+    ended.report();
+    assert!(ended.stdout == bytes, "{} of {} bytes", ended.stdout.len(), bytes.len());
+}
+
+fn stdout_is_the_commands_alone() {
+    let peer = ["--peer", "echo from the peer"];
+    let loud = Run::new("").options(peer).loud().sh("echo out; echo err >&2").finish();
+    assert_eq!(loud.stdout, b"out\n");
+    assert!(loud.stderr.contains("err\n") && loud.stderr.contains("from the peer"));
+    assert!(loud.stderr.contains("verdict"), "{}", loud.stderr);
+    let quiet = Run::new("").sh("echo out; echo err >&2").finish();
+    assert_eq!((&*quiet.stdout, &*quiet.stderr), (&b"out\n"[..], "err\n"));
+}
+
+fn a_report_to_stdout_is_json() {
+    let ended = Run::new("rate=1mbit").plain().options(["--report", "-"]).sh("true").finish();
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let report = Report::parse(&ended.stdout);
+    assert_eq!(report.up.json["link"]["rate"], "1mbit");
+    assert_eq!(ended.stderr, "");
+}
+
+fn the_command_finds_the_peer_in_its_environment() {
+    let run = Run::new("");
+    let name = run.name().to_owned();
+    let script = "echo $PUNCTUAL_NAME; echo $PUNCTUAL_PEER; echo $PUNCTUAL_PEER6";
+    let ended = run.options(["--peer", &format!("({script}) | cat > \"$T/peer\"")]);
+    let ended = ended.sh(&format!("{script}; cat \"$T/peer\"")).finish();
+    ended.report();
+    let text = ended.text();
+    let lines: Vec<&str> = text.lines().collect();
+    let [seen, peer, peer6, ..] = lines[..] else { panic!("{text}") };
+    assert_eq!(seen, name);
+    assert!(peer.parse::<std::net::Ipv4Addr>().is_ok(), "{peer}");
+    assert!(peer6.is_empty() || peer6.parse::<std::net::Ipv6Addr>().is_ok(), "{peer6}");
+    assert_eq!(lines[..3], lines[3..], "the peer finds the same");
+}
+
+fn the_command_is_the_caller() {
+    let script = "id -u; id -g; pwd";
+    let ended = Run::new("")
+        .options(["--peer", &format!("({script}) | cat > \"$T/peer\"")])
+        .sh(&format!("{script}; cat \"$T/peer\""))
+        .finish();
+    ended.report();
+    let here = std::env::current_dir().expect("there is one");
+    let expected = format!("{}\n{}\n{}\n", getuid().as_raw(), getgid().as_raw(), here.display());
+    assert_eq!(ended.text(), expected.repeat(2));
+}
+
+fn without_a_command_the_shell_runs() {
+    let ended = Run::new("").env("SHELL", "/bin/sh").stdin(b"echo the shell; exit 9\n".to_vec());
+    let ended = ended.finish();
+    ended.report_after(9);
+    assert_eq!(ended.stdout, b"the shell\n");
+}
+
+fn a_duration_ends_the_command() {
+    let ended = Run::new("").options(["--duration", "300ms"]).command(["sleep", "60"]).finish();
+    let report = ended.report_after(143);
+    let took = report.run()["duration_ns"].as_u64();
+    assert!(took.is_some_and(|ns| (300_000_000..2_000_000_000).contains(&ns)), "{took:?}");
+    let stubborn = Run::new("").options(["--duration", "300ms"]);
+    stubborn.sh("trap '' TERM; exec sleep 60").finish().report_after(137);
+}
+
+fn signals_are_handed_to_the_command() {
+    for (signal, name) in [(Signal::INT, "INT"), (Signal::TERM, "TERM"), (Signal::HUP, "HUP")] {
+        let script = format!(
+            "trap 'echo got {name}; exit 7' {name}; echo ready; while :; do sleep 0.05; done"
+        );
+        let running = Run::new("").sh(&script).start();
+        running.stdout.says("ready");
+        running.signal(signal);
+        let ended = running.wait();
+        ended.report_after(7);
+        assert_eq!(ended.stdout, format!("ready\ngot {name}\n").as_bytes());
+    }
+}
+
+fn a_signal_before_the_command_ends_the_run() {
+    let run = Run::new("").options(["--peer", "echo up; sleep 60", "--peer-port", "7"]);
+    let running = run.sh("echo never").start();
+    running.stderr.says("up");
+    running.signal(Signal::TERM);
+    let ended = running.wait();
+    assert_eq!((ended.status, &*ended.stdout), (143, &b""[..]), "{}", ended.stderr);
+    assert!(!runtime_directory(&ended.name).exists());
+}
+
+fn fail_unless_ok_exits_with_three() {
+    let starved = stopped_for_three_seconds(&["--fail-unless-ok"]);
+    assert!(!starved.report_after(3).ok());
+    let quiet = Run::new("").option("--fail-unless-ok");
+    assert!(quiet.command(["true"]).finish().report().ok());
+    // The command's own failure comes first.
+    Run::new("").option("--fail-unless-ok").sh("exit 4").finish().report_after(4);
+}
+
+fn a_peer_that_ends_early_is_in_the_report() {
+    let run = Run::new("").options(["--peer", "echo over > \"$T/peer\"; exit 3"]);
+    let ended = run.sh("cat \"$T/peer\"; exec sleep 0.3").finish();
+    let report = ended.report();
+    let peer = &report.run()["peer"];
+    assert_eq!((&peer["exit_status"], &peer["ended_early"]), (&3.into(), &true.into()));
+    let notes = &report.json["verdict"]["notes"];
+    assert!(notes.to_string().contains("peer_ended_early"), "{notes}");
+}
+
+fn a_peer_that_never_listens_is_named() {
+    let ended = Run::new("").options(["--peer", "exit 6", "--peer-port", "77"]).sh("echo never");
+    let ended = ended.finish();
+    assert_eq!((ended.status, &*ended.stdout), (125, &b""[..]));
+    assert!(
+        ended.stderr.contains("port 77") && ended.stderr.contains("status 6"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!runtime_directory(&ended.name).exists());
+}
+
+fn a_name_is_taken_once() {
+    let first = Run::new("");
+    let name = first.name().to_owned();
+    let mut first = first.sh("echo ready; cat").start();
+    first.stdout.says("ready");
+    let second = Run::new("").named(&name).sh("echo never").finish();
+    assert_eq!((second.status, &*second.stdout), (125, &b""[..]));
+    assert!(second.stderr.contains(&format!("\"{name}\"")), "{}", second.stderr);
+    first.close_stdin();
+    first.wait().report();
+    Run::new("").named(&name).command(["true"]).finish().report();
+}

@@ -1,0 +1,94 @@
+//! What this test does as the command or the peer of a run, where the bundled traffic will not.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use punctual_linux::fault::Faults;
+use punctual_linux::lab::{Lab, LabConfig};
+use punctual_linux::namespace::user;
+use punctual_linux::traffic::{EchoServer, RoundTripsConfig, round_trips};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Plays the role that the first argument names, if it names one.
+pub(crate) fn dispatch() -> Option<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    let role = arguments.next()?.strip_prefix("role=")?.to_owned();
+    let arguments: Vec<String> = arguments.collect();
+    let played = match (role.as_str(), &arguments[..]) {
+        ("send-empty", [target, count]) => send_empty(target, count),
+        ("count", [address]) => count(address),
+        ("bare", [probes]) => bare(probes),
+        _ => Err(format!("unknown role {role} {arguments:?}").into()),
+    };
+    Some(match played {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{role}: {error}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+type Played = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// Sends datagrams without payload.
+fn send_empty(target: &str, count: &str) -> Played {
+    let target: SocketAddr = target.parse()?;
+    let any: SocketAddr =
+        if target.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
+    let socket = UdpSocket::bind(any)?;
+    for _ in 0..count.parse::<u32>()? {
+        socket.send_to(&[], target)?;
+    }
+    Ok(())
+}
+
+/// Counts datagrams until none came for half a second after the first; prints datagrams and bytes.
+fn count(address: &str) -> Played {
+    let socket = UdpSocket::bind(address)?;
+    let (mut datagrams, mut bytes) = (0_u64, 0);
+    let mut buffer = vec![0; 65_536];
+    socket.set_read_timeout(Some(Duration::from_secs(20)))?;
+    loop {
+        match socket.recv(&mut buffer) {
+            Ok(length) => {
+                datagrams += 1;
+                bytes += length;
+                socket.set_read_timeout(Some(Duration::from_millis(500)))?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    println!("{}", serde_json::json!({ "received": datagrams, "payload_bytes": bytes }));
+    Ok(())
+}
+
+/// Round trips in the lab without anything in the gate: prints their median in ns.
+fn bare(probes: &str) -> Played {
+    user::enter(&Faults::default())?;
+    let lab = Lab::build(&LabConfig { congestion_control: None, mtu: 1500 })?;
+    let target = SocketAddr::from((lab.addresses().peer4, 5001));
+    let server = lab.outside().within(|| EchoServer::bind(([0, 0, 0, 0], 5001).into()))??;
+    let stop = AtomicBool::new(false);
+    let config = RoundTripsConfig {
+        target,
+        run: 1,
+        count: probes.parse()?,
+        interval: punctual_sched::Duration::from_millis(5),
+        size: 64,
+        timeout: punctual_sched::Duration::from_secs(2),
+    };
+    let trips = std::thread::scope(|scope| {
+        scope.spawn(|| server.run(punctual_sched::Duration::from_secs(60), &stop));
+        let trips = lab.inside().within(|| round_trips(&config));
+        stop.store(true, Ordering::Relaxed);
+        trips
+    })??;
+    let mut times = trips.round_trips_ns;
+    times.sort_unstable();
+    println!("{}", times.get(times.len() / 2).ok_or("no round trip")?);
+    Ok(())
+}
