@@ -27,8 +27,6 @@ struct Options {
     peer: Option<String>,
     #[arg(long)]
     peer_port: Option<u16>,
-    #[arg(long)]
-    cc: Option<String>,
     #[arg(last = true)]
     command: Vec<OsString>,
 }
@@ -46,7 +44,7 @@ pub(crate) fn main() -> ExitCode {
 
 fn run(options: Options) -> Result<i32> {
     let entered = user::enter(&Faults::default())?;
-    let lab = Lab::build(&LabConfig { congestion_control: options.cc, ..LabConfig::default() })?;
+    let lab = Lab::build(&LabConfig::default())?;
     if let Some(words) = &options.tbf {
         lab.gate().within(|| tbf(words))??;
     }

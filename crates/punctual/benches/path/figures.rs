@@ -14,7 +14,9 @@ impl Table {
     pub(crate) fn begin(title: &str, columns: &[&'static str]) -> Self {
         println!("\n{title}");
         print!("{:>8}", "");
-        columns.iter().for_each(|column| print!(" {column:>WIDTH$}"));
+        for column in columns {
+            print!(" {column:>WIDTH$}");
+        }
         println!();
         Self { columns: columns.to_vec(), rows: Vec::new() }
     }
@@ -38,7 +40,9 @@ impl Table {
 
 fn print_row(head: &str, figures: &[f64]) {
     print!("{head:>8}");
-    figures.iter().for_each(|figure| print!(" {figure:>WIDTH$.4}"));
+    for figure in figures {
+        print!(" {figure:>WIDTH$.4}");
+    }
     println!();
 }
 

@@ -13,7 +13,6 @@ pub(crate) fn measure(stage: &Stage, pairs: usize) -> Result<()> {
         peer: format!("udp-receive 0.0.0.0:{PORT} --idle 1s"),
         command: traffic(&format!("udp-send $PUNCTUAL_PEER:{PORT} --rate 15mbit --duration 10s")),
         until_peer_ends: true,
-        ..Load::default()
     };
     for _ in 0..pairs {
         let outcome = stage.run(&Way::Link { precision: "strict", both: "rate=20mbit" }, &load)?;

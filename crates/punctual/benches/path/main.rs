@@ -3,7 +3,7 @@
 //! kernel's tbf, taken in turn with it, because single runs lie on a shared machine. What counts is
 //! the median of the pairs, printed last.
 //!
-//! `cargo bench -p punctual --bench path -- [WHAT]... [--pairs N] [--user]`; without WHAT everything,
+//! `cargo bench -p punctual --bench path -- [WHAT]... [--pairs N] [--runs N] [--user]`; without WHAT everything,
 //! which takes about half an hour. Nothing else should run on the machine.
 
 mod bare;
@@ -53,6 +53,9 @@ struct Options {
     /// Pairs of runs
     #[arg(long, default_value_t = 7)]
     pairs: usize,
+    /// Runs of each kind of which the verdict is taken
+    #[arg(long, default_value_t = 20)]
+    runs: u32,
     /// As an ordinary user (root runs everything as user 65534)
     #[arg(long)]
     user: bool,
@@ -87,13 +90,14 @@ fn run(options: &Options) -> Result<()> {
         options.pairs
     );
     for what in wanted {
-        what.measure(&stage, options.pairs.max(1))?;
+        what.measure(&stage, options)?;
     }
     Ok(())
 }
 
 impl What {
-    fn measure(self, stage: &Stage, pairs: usize) -> Result<()> {
+    fn measure(self, stage: &Stage, options: &Options) -> Result<()> {
+        let pairs = options.pairs.max(1);
         match self {
             Self::Rtt => rtt::measure(stage, pairs),
             Self::Spacing => spacing::measure(stage, pairs),
@@ -102,7 +106,7 @@ impl What {
             Self::Udp => udp::measure(stage, pairs),
             Self::Lateness => lateness::measure(stage, pairs),
             Self::Idle => idle::measure(stage),
-            Self::Verdict => verdict::measure(stage),
+            Self::Verdict => verdict::measure(stage, options.runs),
         }
     }
 }

@@ -20,7 +20,7 @@ struct Case {
     link: &'static str,
     bps: f64,
     offered: &'static str,
-    /// Packets of 1400 bytes that the sender hands over as one.
+    /// Packets that the sender hands over as one.
     burst: u16,
     /// Packets that leave the link as one: where it keeps bursts, a burst.
     unit: u16,
@@ -31,11 +31,10 @@ impl Case {
         let load = Load {
             peer: format!("udp-receive 0.0.0.0:{PORT} --idle 1s"),
             command: traffic(&format!(
-                "udp-send $PUNCTUAL_PEER:{PORT} --rate {} --duration 5s --gso-segments {}",
+                "udp-send $PUNCTUAL_PEER:{PORT} --rate {} --duration 5s --size 1472 --gso-segments {}",
                 self.offered, self.burst
             )),
             until_peer_ends: true,
-            ..Load::default()
         };
         let outcome = stage.run(&Way::Link { precision: "balanced", both: self.link }, &load)?;
         let at = |name| number(&outcome.peer, name);
@@ -50,8 +49,9 @@ impl Case {
     }
 }
 
-/// 1400 bytes of payload, UDP, IPv4, and the 14 bytes of framing that the rate counts.
-const FRAME_BITS: f64 = (1_400 + 8 + 20 + 14) as f64 * 8.0;
+/// Full packets: where bursts are kept, the link counts them as cut at the MTU. 1472 bytes of
+/// payload, UDP, IPv4, and the 14 bytes of framing that the rate counts.
+const FRAME_BITS: f64 = (1_472 + 8 + 20 + 14) as f64 * 8.0;
 
 const CASES: [Case; 6] = [
     Case { link: "rate=64kbit", bps: 64e3, offered: "128kbit", burst: 1, unit: 1 },

@@ -7,14 +7,9 @@ use crate::stage::{Load, Outcome, PORT, Stage, Way, traffic};
 
 pub(crate) fn measure(stage: &Stage, pairs: usize) -> Result<()> {
     for precision in ["strict", "balanced", "eco"] {
-        family(
-            stage,
-            pairs,
-            precision,
-            Family { name: "IPv4", any: "0.0.0.0", peer: "$PUNCTUAL_PEER" },
-        )?;
+        compare(stage, pairs, precision, &IPV4)?;
     }
-    family(stage, pairs, "strict", Family { name: "IPv6", any: "[::]", peer: "[$PUNCTUAL_PEER6]" })
+    compare(stage, pairs, "strict", &IPV6)
 }
 
 struct Family {
@@ -23,7 +18,7 @@ struct Family {
     peer: &'static str,
 }
 
-fn family(stage: &Stage, pairs: usize, precision: &str, family: Family) -> Result<()> {
+fn compare(stage: &Stage, pairs: usize, precision: &str, family: &Family) -> Result<()> {
     let title = format!("rtt: {precision}, {}, 2 x 10 ms; p50 of 100 round trips, us", family.name);
     let mut table = Table::begin(&title, &["bare", "link", "beyond", "link p99"]);
     let load = Load {
@@ -64,3 +59,5 @@ pub(crate) fn in_turn<T>(
 }
 
 const TWICE_DELAY_US: f64 = 20_000.0;
+const IPV4: Family = Family { name: "IPv4", any: "0.0.0.0", peer: "$PUNCTUAL_PEER" };
+const IPV6: Family = Family { name: "IPv6", any: "[::]", peer: "[$PUNCTUAL_PEER6]" };

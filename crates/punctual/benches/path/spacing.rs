@@ -10,7 +10,6 @@ pub(crate) fn measure(stage: &Stage, pairs: usize) -> Result<()> {
         peer: format!("udp-receive 0.0.0.0:{PORT} --idle 1s --link-rate 20mbit"),
         command: traffic(&format!("udp-send $PUNCTUAL_PEER:{PORT} --rate 40mbit --duration 5s")),
         until_peer_ends: true,
-        ..Load::default()
     };
     for precision in ["strict", "balanced"] {
         compare(stage, pairs, precision, &load)?;

@@ -49,8 +49,6 @@ pub(crate) struct Load {
     pub(crate) command: String,
     /// The run ends when the peer has written its result, not before.
     pub(crate) until_peer_ends: bool,
-    /// Congestion control of both ends; empty for the kernel's default.
-    pub(crate) congestion: &'static str,
 }
 
 /// Results of one run; null where there is none.
@@ -119,9 +117,6 @@ impl Stage {
         };
         if !load.peer.is_empty() {
             command.args(["--peer", &peer_line(&load.peer), "--peer-port", &PORT.to_string()]);
-        }
-        if !load.congestion.is_empty() {
-            command.args(["--cc", load.congestion]);
         }
         command.args(["--", "sh", "-c", &command_line(load)]);
         command.stdin(Stdio::null()).stdout(Stdio::null());

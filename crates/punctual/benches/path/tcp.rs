@@ -9,6 +9,9 @@ use crate::rtt::in_turn;
 use crate::stage::{Load, Outcome, PORT, Stage, Way, traffic};
 
 pub(crate) fn measure(stage: &Stage, pairs: usize) -> Result<()> {
+    if !allowed(stage) {
+        println!("\ntcp: cubic is not allowed to an ordinary user here; with the kernel's default");
+    }
     unlimited(stage, pairs)?;
     filled(stage, pairs)
 }
@@ -16,7 +19,7 @@ pub(crate) fn measure(stage: &Stage, pairs: usize) -> Result<()> {
 fn unlimited(stage: &Stage, pairs: usize) -> Result<()> {
     let mut table =
         Table::begin("tcp: unlimited link, cubic, 5 s; Gbit/s", &["bare", "link", "ratio"]);
-    let load = load("5s");
+    let load = load(stage, "5s");
     for pair in 0..pairs {
         let bare = || stage.run(&Way::Bare { hold: false, tbf: None }, &load);
         let link = || stage.run(&Way::Link { precision: "balanced", both: "" }, &load);
@@ -34,7 +37,7 @@ fn filled(stage: &Stage, pairs: usize) -> Result<()> {
     let mut table = Table::begin(title, &["share", "dropped"]);
     for _ in 0..pairs {
         let way = Way::Link { precision: "balanced", both: "rate=100mbit delay=30ms" };
-        let outcome = stage.run(&way, &load("10s"))?;
+        let outcome = stage.run(&way, &load(stage, "10s"))?;
         let dropped =
             number(&outcome.report, "/directions/up/packets/dropped/limit").unwrap_or(0.0);
         table.row(&[share(&outcome)?, dropped]);
@@ -55,13 +58,22 @@ fn share(outcome: &Outcome) -> Result<f64> {
     Ok(bytes * per_byte * 8.0 / (count * 0.1 * 100e6))
 }
 
-fn load(duration: &str) -> Load {
+/// Cubic is asked for by the sender's socket, which an ordinary user may only where it is among
+/// `net.ipv4.tcp_allowed_congestion_control`; as a namespace's default nobody may elsewhere.
+fn load(stage: &Stage, duration: &str) -> Load {
+    let congestion = if allowed(stage) { "--congestion cubic" } else { "" };
     Load {
         peer: format!("tcp-receive 0.0.0.0:{PORT}"),
-        command: traffic(&format!("tcp-send $PUNCTUAL_PEER:{PORT} --duration {duration}")),
+        command: traffic(&format!(
+            "tcp-send $PUNCTUAL_PEER:{PORT} --duration {duration} {congestion}"
+        )),
         until_peer_ends: true,
-        congestion: "cubic",
     }
+}
+
+fn allowed(stage: &Stage) -> bool {
+    let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+    !stage.user() || allowed.is_ok_and(|names| names.split_whitespace().any(|name| name == "cubic"))
 }
 
 const FRAMING: f64 = 14.0;

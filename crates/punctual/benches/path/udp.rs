@@ -9,7 +9,6 @@ use crate::stage::{Load, Outcome, PORT, Stage, Way, traffic};
 
 pub(crate) fn measure(stage: &Stage, pairs: usize) -> Result<()> {
     unpaced(stage, pairs)?;
-    paced(stage, pairs)?;
     small(stage)
 }
 
@@ -32,32 +31,9 @@ fn unpaced(stage: &Stage, pairs: usize) -> Result<()> {
     Ok(())
 }
 
-/// At shares of what the bare path carries, measured just before: the highest at which fewer than
-/// one in 100,000 is lost.
-fn paced(stage: &Stage, pairs: usize) -> Result<()> {
-    let title = "udp: 1400 bytes, paced; highest share of bare with < 1 in 100,000 lost";
-    let mut table = Table::begin(title, &["bare", "link", "share", "lost/100k"]);
-    for _ in 0..pairs {
-        let unpaced = load("--unpaced --duration 3s");
-        let bare = Flow::of(&stage.run(&Way::Bare { hold: false, tbf: None }, &unpaced)?)?;
-        for share in SHARES {
-            let offered = bare.thousands * 1e3 * share;
-            let load = load(&format!("--packets {offered:.0} --duration 3s"));
-            let way = Way::Link { precision: "balanced", both: "" };
-            let link = Flow::of(&stage.run(&way, &load)?)?;
-            if link.lost < 1.0 || share <= SHARES[SHARES.len() - 1] {
-                table.row(&[bare.thousands, link.thousands, share, link.lost]);
-                break;
-            }
-        }
-    }
-    table.end();
-    Ok(())
-}
-
 fn small(stage: &Stage) -> Result<()> {
     let title = "udp: 50,000 packets of 100 bytes per second, 5 s, delay 20 ms";
-    let columns = ["sent", "received", "lost", "receive buffer", "receiver"];
+    let columns = ["sent", "received", "lost", "receive buffer", "in receiver"];
     let mut table = Table::begin(title, &columns);
     let load = load("--packets 50000 --duration 5s --size 100");
     for _ in 0..5 {
@@ -66,8 +42,8 @@ fn small(stage: &Stage) -> Result<()> {
         let sent = number(&outcome.command, "/sent")?;
         let received = number(&outcome.peer, "/received")?;
         let buffer = number(&outcome.report, "/directions/up/lost_before/receive_buffer")?;
-        let receiver = number(&outcome.peer, "/lost_in_socket")?;
-        table.row(&[sent, received, sent - received, buffer, receiver]);
+        let in_socket = number(&outcome.peer, "/lost_in_socket")?;
+        table.row(&[sent, received, sent - received, buffer, in_socket]);
     }
     table.end();
     Ok(())
@@ -96,8 +72,5 @@ fn load(pace: &str) -> Load {
         peer: format!("udp-receive 0.0.0.0:{PORT} --idle 1s"),
         command: traffic(&format!("udp-send $PUNCTUAL_PEER:{PORT} {pace}")),
         until_peer_ends: true,
-        ..Load::default()
     }
 }
-
-const SHARES: [f64; 6] = [0.95, 0.9, 0.85, 0.8, 0.75, 0.7];

@@ -13,16 +13,16 @@ use crate::stage::{Load, Outcome, PORT, Stage, Way, traffic};
 /// The first argument that makes this program a hog.
 pub(crate) const HOG: &str = "__hog";
 
-pub(crate) fn measure(stage: &Stage) -> Result<()> {
+pub(crate) fn measure(stage: &Stage, runs: u32) -> Result<()> {
     // What was granted decides: real-time policy for root, polling for an ordinary user.
     let precision = if stage.user() { "strict" } else { "balanced" };
     let mut quiet = Tally::default();
-    for _ in 0..RUNS {
+    for _ in 0..runs {
         quiet.count(&run(stage, precision)?);
     }
-    quiet.print(&format!("verdict: {RUNS} quiet runs, {precision}, 4 of 5 Mbit/s, 10 ms, 3 s"));
+    quiet.print(&format!("verdict: {runs} quiet runs, {precision}, 4 of 5 Mbit/s, 10 ms, 3 s"));
     let mut starved = Tally::default();
-    for _ in 0..RUNS {
+    for _ in 0..runs {
         let Some(_hogs) = Hogs::start(stage)? else {
             println!(
                 "\nverdict: SKIPPED, no chrt (package util-linux) to start real-time hogs with"
@@ -31,7 +31,7 @@ pub(crate) fn measure(stage: &Stage) -> Result<()> {
         };
         starved.count(&run(stage, precision)?);
     }
-    starved.print(&format!("verdict: {RUNS} starved runs, {precision}, the same load"));
+    starved.print(&format!("verdict: {runs} starved runs, {precision}, the same load"));
     Ok(())
 }
 
@@ -40,7 +40,6 @@ fn run(stage: &Stage, precision: &str) -> Result<Outcome> {
         peer: format!("udp-receive 0.0.0.0:{PORT} --idle 1s"),
         command: traffic(&format!("udp-send $PUNCTUAL_PEER:{PORT} --rate 4mbit --duration 3s")),
         until_peer_ends: true,
-        ..Load::default()
     };
     stage.run(&Way::Link { precision, both: "rate=5mbit delay=10ms" }, &load)
 }
@@ -131,7 +130,6 @@ pub(crate) fn hog() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-const RUNS: u32 = 20;
 /// Above the 49 that the link's thread takes.
 const PRIORITY: &str = "60";
 const HOGS_OF_USER: usize = 4;
