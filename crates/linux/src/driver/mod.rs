@@ -148,7 +148,8 @@ impl<A: Account> Driver<A> {
             for lane in &mut self.lanes {
                 drained &= lane.turn()?;
             }
-            if drained {
+            // The turn may have released the last packet: then nothing would end a wait.
+            if drained && !self.finished() {
                 self.wait(&mut waiting)?;
             }
             waiting.turned();
