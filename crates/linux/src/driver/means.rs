@@ -3,21 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 
-use super::watchdog::PolicyChange;
+use super::watchdog::{PolicyChange, Precision};
 use crate::sys::schedule;
 use crate::wait;
-
-/// How much a run may spend on being on time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// Never spins.
-    Eco,
-    /// Real-time policy or a short slice where granted, and a short spin before each deadline.
-    #[default]
-    Balanced,
-    /// The same, and the processors are kept from idling.
-    Strict,
-}
 
 /// Scheduling policy got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

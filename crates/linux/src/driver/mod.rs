@@ -18,9 +18,9 @@ use punctual_sched::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 
 pub use self::lane::{Account, Arrived, Lane, LaneCounts, Released};
-pub use self::means::{Means, Policy, Precision};
+pub use self::means::{Means, Policy};
 pub use self::stamp::{ClockStep, Reading, StampCounts, StampReader};
-pub use self::watchdog::{Plan, PolicyChange, RealtimeBudget, Style, Watchdog};
+pub use self::watchdog::{Plan, PolicyChange, Precision, RealtimeBudget, Style, Watchdog};
 
 use crate::clock::monotonic;
 use crate::wait;

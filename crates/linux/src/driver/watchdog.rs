@@ -2,14 +2,24 @@
 
 use punctual_sched::{Duration, Instant};
 
-use super::means::Precision;
-
 /// Learns how late this machine's timers wake us, and plans each wait so that the last stretch
 /// before a deadline is spun, not slept.
 #[derive(Debug)]
 pub struct Watchdog {
     style: Style,
     margin: Duration,
+}
+
+/// How much a run may spend on being on time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Never spins.
+    Eco,
+    /// Real-time policy or a short slice where granted, and a short spin before each deadline.
+    #[default]
+    Balanced,
+    /// The same, and the processors are kept from idling.
+    Strict,
 }
 
 /// How a thread may wait.
