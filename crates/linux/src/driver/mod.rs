@@ -33,7 +33,8 @@ pub struct Driver<A> {
     stop: Stop,
 }
 
-/// Tells a driver to stop, from any thread.
+/// Tells a driver to stop, from any thread. Each driver needs its own: whoever reads the event
+/// first takes it from the others.
 #[derive(Clone, Debug)]
 pub struct Stop {
     requested: Arc<AtomicBool>,
@@ -107,11 +108,6 @@ impl Stop {
     pub fn now(&self) {
         self.requested.store(true, Ordering::Release);
         self.wake();
-    }
-
-    /// Whether either was asked for.
-    pub fn is_asked(&self) -> bool {
-        self.requested.load(Ordering::Acquire) || self.drain.load(Ordering::Acquire)
     }
 
     fn wake(&self) {
@@ -194,24 +190,26 @@ impl<A: Account> Driver<A> {
                 Ok(())
             }
             Plan::Spin(until) => {
-                let spun_to = self.spin(until)?;
+                let spun_to = self.spin(now, until)?;
                 waiting.spun(now, spun_to);
                 Ok(())
             }
         }
     }
 
-    /// Spins to the deadline or until there is something to read; returns when it ended.
-    fn spin(&self, until: Option<Instant>) -> io::Result<Instant> {
+    /// Spins to the deadline or until there is something to read, at most as long as a sleep may
+    /// last; returns when it ended.
+    fn spin(&self, from: Instant, until: Option<Instant>) -> io::Result<Instant> {
+        let longest = from + LONGEST_SLEEP;
+        let end = until.map_or(longest, |until| until.min(longest));
         loop {
             let now = monotonic();
-            let left = until.map(|until| until.since(now));
-            if left == Some(Duration::ZERO) {
+            let left = end.since(now);
+            if left == Duration::ZERO {
                 return Ok(now);
             }
             // A look at the sockets takes about 1 us: not in the last stretch.
-            let look = left.is_none_or(|left| left > LAST_STRETCH);
-            if look && self.poll(Some(Duration::ZERO))? {
+            if left > LAST_STRETCH && self.poll(Some(Duration::ZERO))? {
                 return Ok(monotonic());
             }
             core::hint::spin_loop();

@@ -16,23 +16,21 @@ use crate::log::Direction;
 #[derive(Debug)]
 pub(super) struct Drivers {
     threads: Vec<Thread>,
-    stop: Stop,
+    /// They were told to stop.
+    asked: bool,
 }
 
 #[derive(Debug)]
 struct Thread {
     name: &'static str,
     directions: Vec<Direction>,
+    stop: Stop,
     handle: JoinHandle<io::Result<Stopped<DirectionAccount>>>,
 }
 
 impl Drivers {
     /// Starts them; `lanes` are up and down.
-    pub(super) fn start(
-        lanes: Vec<Lane<DirectionAccount>>,
-        options: &RunOptions,
-        stop: &Stop,
-    ) -> Result<Self> {
+    pub(super) fn start(lanes: Vec<Lane<DirectionAccount>>, options: &RunOptions) -> Result<Self> {
         let mut groups = vec![("link", Direction::BOTH.to_vec(), lanes)];
         if options.threads == Some(2) {
             let (_, _, mut lanes) = groups.remove(0);
@@ -42,14 +40,27 @@ impl Drivers {
         }
         let mut threads = Vec::new();
         for (name, directions, lanes) in groups {
+            let stop = Stop::new()?;
             let driver = Driver::new(lanes, options.precision.into(), stop.clone());
             let handle = Builder::new()
                 .name(name.to_owned())
                 .spawn(move || driver.run())
                 .context("cannot start the link's thread; raise the limit of processes")?;
-            threads.push(Thread { name, directions, handle });
+            threads.push(Thread { name, directions, stop, handle });
         }
-        Ok(Self { threads, stop: stop.clone() })
+        Ok(Self { threads, asked: false })
+    }
+
+    /// Lets them go on until nothing is held any more.
+    pub(super) fn drain(&mut self) {
+        self.asked = true;
+        self.threads.iter().for_each(|thread| thread.stop.drain());
+    }
+
+    /// Stops them now.
+    pub(super) fn stop(&mut self) {
+        self.asked = true;
+        self.threads.iter().for_each(|thread| thread.stop.now());
     }
 
     /// Whether all have come to their end.
@@ -59,7 +70,7 @@ impl Drivers {
 
     /// Fails when one ended although nobody asked it to.
     pub(super) fn check(&mut self) -> Result<()> {
-        if self.stop.is_asked() {
+        if self.asked {
             return Ok(());
         }
         let Some(index) = self.threads.iter().position(|thread| thread.handle.is_finished()) else {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use punctual_linux::clock::{Offset, monotonic, process_cpu, realtime};
-use punctual_linux::driver::{ClockStep, Lane, Stop};
+use punctual_linux::driver::{ClockStep, Lane};
 use punctual_linux::lab::{DeviceStatistics, Lab, LabConfig, LabError};
 use punctual_linux::namespace::{Entered, user};
 use punctual_linux::netfilter::nfqueue::Queue;
@@ -157,10 +157,9 @@ impl<'a> Session<'a> {
     ) -> Result<Observed> {
         let (options, links) = (self.request.options, &self.request.links);
         let live: [Arc<Live>; 2] = Default::default();
-        let stop = Stop::new()?;
         let devices_before = self.lab.device_statistics()?;
         let lanes = lanes(self.request, self.queues, start, &live, logs)?;
-        let drivers = RefCell::new(Drivers::start(lanes, options, &stop)?);
+        let drivers = RefCell::new(Drivers::start(lanes, options)?);
         let mut shown = LiveLine::new(live, options.quiet);
         let mut supervisor = Supervisor::new(self.processes, signals, &self.lab, || {
             shown.show();
@@ -178,11 +177,11 @@ impl<'a> Session<'a> {
         }
         let testimony = witness.map(RunWitness::stop).transpose()?;
 
-        stop.drain();
+        drivers.borrow_mut().drain();
         let patience = DRAIN + links.up.delay.max(links.down.delay);
         supervisor.wait_until(monotonic() + patience, || drivers.borrow().finished())?;
         let devices = [devices_before, self.lab.device_statistics()?];
-        stop.now();
+        drivers.borrow_mut().stop();
         let gate = self.gate.counts(&self.lab)?;
         let ended = supervisor.end()?;
         let (drivers, lanes) = drivers.into_inner().join(links)?;
