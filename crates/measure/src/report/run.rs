@@ -73,7 +73,12 @@ pub struct Thread {
 impl Thread {
     /// Processor time without polling, as a share of `duration_ns`, in ppm.
     pub fn busy_ppm(&self, duration_ns: i64) -> Option<u64> {
-        share_ppm(self.cpu_ns.saturating_sub(self.spin_ns), duration_ns)
+        share_ppm(self.busy_ns(), duration_ns)
+    }
+
+    /// Processor time without polling, ns.
+    pub fn busy_ns(&self) -> i64 {
+        self.cpu_ns.saturating_sub(self.spin_ns)
     }
 
     /// Time waited for a processor, as a share of `duration_ns`, in ppm.

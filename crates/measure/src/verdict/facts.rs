@@ -25,6 +25,8 @@ pub struct Facts {
     pub ingest_p99_ns: Option<i64>,
     /// Share of the run for which the busiest thread worked, polling not counted.
     pub busy_ppm: Option<u64>,
+    /// The same in ns.
+    pub busy_ns: Option<i64>,
     /// Share of the run for which the thread that waited longest waited for a processor.
     pub wait_ppm: Option<u64>,
     /// Whether the driver was granted a real-time policy.
@@ -128,6 +130,7 @@ impl Facts {
             ingest_p50_ns: worst(|d| d.delay.ingest.p50_ns),
             ingest_p99_ns: worst(|d| d.delay.ingest.p99_ns),
             busy_ppm: thread(Thread::busy_ppm),
+            busy_ns: run.threads.iter().map(Thread::busy_ns).max(),
             wait_ppm: thread(Thread::wait_ppm),
             realtime: host.granted.policy.as_deref().is_some_and(|p| p.starts_with("fifo")),
             steal_ppm: steal(),
@@ -153,10 +156,14 @@ impl Facts {
 
     /// Whether the driver had more to do than it could: it never rested although it had its share
     /// of a processor; or half of all packets waited long for it although nothing kept it waiting.
+    /// In the second case it worked for as long as they waited, or it was not work that they
+    /// waited for: the program was stopped, or the whole machine was.
     pub(super) fn is_overloaded(&self) -> bool {
         let (busy, wait) = (self.busy_ppm.unwrap_or(0), self.wait_ppm.unwrap_or(0));
         let never_rested = busy + wait > RESTLESS_PPM && busy > WORKING_PPM;
-        let backlog = self.ingest_p50_ns.is_some_and(|p50| p50 > BACKLOG_NS.max(self.tolerance_ns));
+        let backlog = self.ingest_p50_ns.is_some_and(|p50| {
+            p50 > BACKLOG_NS.max(self.tolerance_ns) && self.busy_ns.is_some_and(|busy| busy >= p50)
+        });
         never_rested || backlog && wait <= super::WAIT_PPM
     }
 }

@@ -100,10 +100,16 @@ fn exactly_one_percent_late_is_ok_and_one_more_is_not() {
 
 #[test]
 fn a_backlog_is_overload_unless_the_driver_was_kept_from_running() {
-    let backlog = Facts { ingest_p50_ns: Some(9 * MS), ..late() };
+    let backlog = Facts { ingest_p50_ns: Some(9 * MS), busy_ns: Some(9 * MS), ..late() };
     assert_eq!(reasons(&backlog), [Reason::Overloaded, Reason::Late]);
     let kept = Facts { wait_ppm: Some(900_000), ..backlog };
     assert_eq!(reasons(&kept), [Reason::Starved, Reason::Late]);
+}
+
+#[test]
+fn packets_that_waited_longer_than_the_driver_worked_did_not_wait_for_its_work() {
+    let stopped = Facts { ingest_p50_ns: Some(755 * MS), busy_ns: Some(70 * MS), ..late() };
+    assert_eq!(reasons(&stopped), [Reason::Late]);
 }
 
 #[test]
@@ -229,6 +235,7 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
         ingest_p50_ns: Some(9),
         ingest_p99_ns: None,
         busy_ppm: Some(680_000),
+        busy_ns: Some(680 * MS),
         wait_ppm: Some(30_000),
         realtime: true,
         steal_ppm: Some(23_000),
