@@ -10,11 +10,26 @@ use crate::harness::{Run, runtime_directory};
 use crate::support::Test;
 
 pub(crate) fn tests() -> Vec<Test> {
-    tests![nothing_survives_twenty_kills, a_stale_directory_is_removed_by_the_next_start].into()
+    tests![
+        nothing_survives_the_commands_end,
+        nothing_survives_twenty_kills,
+        a_stale_directory_is_removed_by_the_next_start,
+    ]
+    .into()
 }
 
 /// Leaves its session, ignores what asks it to end, and keeps its parent's output open.
 const SURVIVOR: &str = "setsid sh -c 'trap \"\" HUP INT TERM; sleep 1000 & wait; sleep 1000' &";
+
+fn nothing_survives_the_commands_end() {
+    let before = Host::look();
+    for (end, status) in [("exit 5", 5), ("kill -KILL $$", 137)] {
+        let run = Run::new("").options(["--peer", &format!("{SURVIVOR} exec sleep 1000")]);
+        // Waits for the end of whoever has the run's output.
+        run.sh(&format!("{SURVIVOR} {end}")).finish().report_after(status);
+        assert_eq!(Host::look(), before);
+    }
+}
 
 fn nothing_survives_twenty_kills() {
     let before = Host::look();

@@ -19,6 +19,7 @@ pub(crate) fn tests() -> Vec<Test> {
         without_a_command_the_shell_runs,
         a_duration_ends_the_command,
         signals_are_handed_to_the_command,
+        the_third_request_to_stop_is_not_refused,
         a_signal_before_the_command_ends_the_run,
         fail_unless_ok_exits_with_three,
         a_peer_that_ends_early_is_in_the_report,
@@ -41,7 +42,8 @@ fn the_exit_status_is_the_commands() {
 
 fn a_command_that_cannot_run_is_told_as_a_shell_does() {
     for (command, status) in [("punctual-no-such-program", 127), ("/", 126), ("/etc/passwd", 126)] {
-        let ended = Run::new("").command([command]).finish();
+        // A directory of the path that may not be searched would be "permission denied".
+        let ended = Run::new("").env("PATH", "/usr/bin:/bin").command([command]).finish();
         ended.report_after(status);
         assert!(ended.stderr.contains(command), "it is not told: {:?}", ended.stderr);
     }
@@ -129,6 +131,17 @@ fn signals_are_handed_to_the_command() {
         ended.report_after(7);
         assert_eq!(ended.stdout, format!("ready\ngot {name}\n").as_bytes());
     }
+}
+
+fn the_third_request_to_stop_is_not_refused() {
+    let script = "n=0; trap 'n=$((n+1)); echo refused $n' TERM; echo refused 0; \
+                  while :; do sleep 0.05; done";
+    let running = Run::new("").sh(script).start();
+    for refused in ["refused 0", "refused 1", "refused 2"] {
+        running.stdout.says(refused);
+        running.signal(Signal::TERM);
+    }
+    running.wait().report_after(137);
 }
 
 fn a_signal_before_the_command_ends_the_run() {
