@@ -125,9 +125,9 @@ impl Bed {
             let after = scope.spawn(|| drain(&mut after, &done));
             let worked = work(&Ends { lab: &lab });
             stop.drain();
-            let driven = driver.join();
+            let outcome = driver.join();
             done.store(true, Ordering::Release);
-            driven.map_err(|_| "the driver panicked")??;
+            outcome.map_err(|_| "the driver panicked")??;
             let joined = [before, after].map(|thread| thread.join().map_err(|_| "a panic"));
             let [before, after] = joined;
             worked?;
