@@ -7,7 +7,8 @@ use crate::figures::{Table, number};
 use crate::stage::{Load, PORT, Stage, Way, traffic};
 
 pub(crate) fn measure(stage: &Stage) -> Result<()> {
-    let columns = ["Mbit/s", "received", "lost", "measured", "error ppm", "error packets"];
+    let columns =
+        ["Mbit/s", "received", "lost", "measured", "error ppm", "error packets", "by due, ppm"];
     let mut table =
         Table::begin("rate: balanced, 5 s; offered twofold, at 1 Gbit/s 1.2 x", &columns);
     for case in &CASES {
@@ -27,7 +28,7 @@ struct Case {
 }
 
 impl Case {
-    fn measure(&self, stage: &Stage) -> Result<[f64; 6]> {
+    fn measure(&self, stage: &Stage) -> Result<[f64; 7]> {
         let load = Load {
             peer: format!("udp-receive 0.0.0.0:{PORT} --idle 1s"),
             command: traffic(&format!(
@@ -45,7 +46,10 @@ impl Case {
         let error = (measured - self.bps) / self.bps;
         let lost = at("/lost_in_socket")?;
         let late_packets = (span - packets * FRAME_BITS / self.bps) * self.bps / FRAME_BITS;
-        Ok([self.bps / 1e6, received, lost, measured / 1e6, error * 1e6, late_packets])
+        // Where this is off as well, the sender paused and the link had nothing to send.
+        let due = number(&outcome.report, "/directions/up/rate/frame_bps")?;
+        let by_due = (due - self.bps) / self.bps * 1e6;
+        Ok([self.bps / 1e6, received, lost, measured / 1e6, error * 1e6, late_packets, by_due])
     }
 }
 
