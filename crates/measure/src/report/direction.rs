@@ -185,7 +185,7 @@ pub struct RuleCounter {
 /// Drops at one of our own network devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// Its name, with that of its namespace: `gate/up0`.
+    /// Its name: `link0` inside, `gate-in` and `gate-out` in the gate, `peer0` outside.
     pub name: String,
     /// Received and dropped.
     pub rx_dropped: u64,

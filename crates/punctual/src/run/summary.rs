@@ -222,7 +222,7 @@ pub(super) fn host(
             memory_locked: None,
             receive_buffer_bytes: u64::try_from(receive_buffer).ok(),
             nfqueue_length_packets: Some(u64::from(QUEUE_LENGTH)),
-            hold_limit_bytes: None,
+            hold_limit_bytes: Some(super::hold_limit(host)),
         },
         lacks,
     }
