@@ -80,16 +80,19 @@ fn a_delay_line_holds_what_rate_times_delay_needs() {
 fn bursts_of_the_sender_leave_in_even_spacing() {
     let ended = Run::new("rate=20mbit")
         .peer(&udp_receiver("--idle 500ms --link-rate 20mbit"))
-        .sh(&udp_sender("--rate 18mbit --duration 2s --gso-segments 20"))
+        .sh(&udp_sender("--rate 25mbit --duration 2s --gso-segments 20"))
         .finish();
     let report = ended.report();
     assert_eq!(report.up.gso, "split");
     let [sent, received] = &ended.results()[..] else { panic!("{}", ended.text()) };
     assert_eq!(number(&sent["sent"]), report.up.arrived, "each segment is a packet");
     assert_eq!(number(&received["received"]), report.up.departed);
-    // 1,442 bytes on the wire at 20 Mbit/s.
+    // 1,442 bytes on the wire at 20 Mbit/s. A burst that passed whole would have gaps of a few
+    // microseconds; late departures on a busy machine shift the median by some tens.
     let gap = number(&received["gaps"]["p50_ns"]);
-    assert!(gap.abs_diff(576_800) < 57_680, "{gap}");
+    assert!((400_000..750_000).contains(&gap), "{gap}");
+    let rate = number(&received["frame_bps"]);
+    assert!(rate.abs_diff(20_000_000) < 200_000, "{rate}");
 }
 
 /// 0 ms asked, 20 ms got (clumsy#134).
