@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use punctual_sched::classify::{Classified, classify, wire_length};
+use punctual_sched::classify::{Classified, PayloadKind, classify, wire_length};
 use punctual_sched::{Deadline, Duration, Instant, Link, Output, Packet};
 
 use super::stamp::{ClockStep, Reading, StampCounts, StampReader};
@@ -67,6 +67,12 @@ pub struct LaneCounts {
     pub flushed: u64,
     /// Messages that could not be understood.
     pub malformed: u64,
+    /// Packets that had been handed to us and were not read when the lane was closed.
+    pub unread: u64,
+    /// Bursts of UDP that crossed uncut: how many packets they are is a guess.
+    pub uncut_udp_bursts: u64,
+    /// The longest time between two looks at the queue.
+    pub longest_gap: Duration,
     /// Arrival stamps.
     pub stamps: StampCounts,
 }
@@ -83,9 +89,14 @@ pub struct Lane<A> {
     outputs: Vec<Output>,
     verdicts: Vec<Verdict>,
     mtu: u32,
+    stamped: bool,
     /// Packets handed to the link so far.
     number: u64,
     flushed: u64,
+    unread: u64,
+    uncut_udp_bursts: u64,
+    looked: Instant,
+    longest_gap: Duration,
     shift: u64,
 }
 
@@ -103,10 +114,21 @@ impl<A: Account> Lane<A> {
             outputs: Vec::with_capacity(BATCHES_PER_TURN * Queue::BATCH),
             verdicts: Vec::with_capacity(VERDICTS_PER_CALL),
             mtu,
+            stamped: true,
             number: 0,
             flushed: 0,
+            unread: 0,
+            uncut_udp_bursts: 0,
+            looked: start,
+            longest_gap: Duration::ZERO,
             shift: 0,
         }
+    }
+
+    /// The rules could not stamp arrivals: packets are dated as they came in, where the kernel says
+    /// so, or when they are read.
+    pub fn without_stamps(&mut self) {
+        self.stamped = false;
     }
 
     /// For tests: steps of the real-time clock to be imagined from `start` on, and a shift in ns
@@ -145,12 +167,17 @@ impl<A: Account> Lane<A> {
         self.queue.as_fd()
     }
 
-    /// Takes the answers to the last verdicts, so that what the kernel had flushed is counted.
-    /// Packets that come with them are not ours any more.
+    /// Takes the answers to the last verdicts, so that what the kernel had flushed is counted, and
+    /// counts the packets that come with them: they are not ours any more.
     pub(super) fn close(&mut self) -> io::Result<()> {
-        self.queue.receive(&mut self.batch)?;
-        for received in self.batch.iter() {
-            self.flushed += u64::from(is_flushed(received));
+        for _ in 0..MOST_READS_AT_CLOSE {
+            if self.queue.receive(&mut self.batch)? == 0 {
+                break;
+            }
+            for received in self.batch.iter() {
+                self.unread += u64::from(matches!(received, Received::Packet(_)));
+                self.flushed += u64::from(is_flushed(received));
+            }
         }
         Ok(())
     }
@@ -171,6 +198,9 @@ impl<A: Account> Lane<A> {
             receive_buffer: self.queue.losses().map_or(0, |losses| losses.receive_buffer),
             flushed: self.flushed,
             malformed: self.batch.malformed(),
+            unread: self.unread,
+            uncut_udp_bursts: self.uncut_udp_bursts,
+            longest_gap: self.longest_gap,
             stamps: self.stamps.counts(),
         }
     }
@@ -184,6 +214,8 @@ impl<A: Account> Lane<A> {
     /// the last read began: every packet stamped well before it has been read.
     fn read(&mut self) -> io::Result<(bool, Instant)> {
         let mut began = monotonic();
+        self.longest_gap = self.longest_gap.max(began.since(self.looked));
+        self.looked = began;
         for _ in 0..BATCHES_PER_TURN {
             let datagrams = self.queue.receive(&mut self.batch)?;
             if datagrams > 0 {
@@ -203,7 +235,10 @@ impl<A: Account> Lane<A> {
             match received {
                 Received::Packet(held) => {
                     let classified = classify(held.payload, held.info.protocol);
-                    let packet = describe(&held, &classified, &mut self.stamps, self.mtu);
+                    let udp = classified.kind == PayloadKind::Udp;
+                    self.uncut_udp_bursts += u64::from(udp && held.info.gso);
+                    let packet =
+                        describe(&held, &classified, &mut self.stamps, (self.mtu, self.stamped));
                     let tag = self.account.tag(held.payload, &classified);
                     let read = self.stamps.read_at();
                     self.arrivals.push(Arrived { packet, classified, read, tag });
@@ -286,14 +321,18 @@ fn describe(
     held: &HeldPacket<'_>,
     classified: &Classified,
     stamps: &mut StampReader,
-    mtu: u32,
+    (mtu, stamped): (u32, bool),
 ) -> Packet {
-    let PacketInfo { id, mark, len, gso, .. } = held.info;
+    let PacketInfo { id, mark, len, gso, timestamp_us, .. } = held.info;
     let (len, segments) = if gso { wire_length(len, classified, mtu) } else { (len, 1) };
     Packet {
         handle: u64::from(id),
         // A mark that is absent is 0, a stamp like any other.
-        arrival: stamps.arrival(mark.unwrap_or(0)),
+        arrival: if stamped {
+            stamps.arrival(mark.unwrap_or(0), timestamp_us)
+        } else {
+            stamps.unstamped(timestamp_us)
+        },
         len,
         segments,
         flow: classified.flow,
@@ -323,6 +362,8 @@ fn send_all(queue: &mut Queue, verdicts: &[Verdict]) -> io::Result<()> {
 
 /// 16 reads of 64: about a millisecond of work, after which what is due is released.
 const BATCHES_PER_TURN: usize = 16;
+/// Enough for a million packets: a peer that floods on must not keep a run from ending.
+const MOST_READS_AT_CLOSE: usize = 16_384;
 /// One verdict takes about a microsecond inside the call: a larger batch would make its first
 /// packet's lateness look like its last one's.
 const VERDICTS_PER_CALL: usize = 32;

@@ -110,6 +110,11 @@ impl Stop {
         self.wake();
     }
 
+    /// Wakes a driver that sleeps, so that it looks at its queue.
+    pub fn nudge(&self) {
+        self.wake();
+    }
+
     fn wake(&self) {
         // Fails only when the counter is full, and then the driver has been woken already.
         let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());

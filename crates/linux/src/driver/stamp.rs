@@ -89,23 +89,62 @@ impl StampReader {
 
     /// The arrival time of a packet of this batch: its stamp where that can be believed, else
     /// the time of the read.
-    pub fn arrival(&mut self, stamp: u32) -> Instant {
+    ///
+    /// `received` is `CLOCK_REALTIME` in microseconds as the packet came in (`NFQA_TIMESTAMP`),
+    /// which tells the stamp's turns of 4.29 s apart. Where there is none, a packet that may have
+    /// waited for longer than one turn is ambiguous.
+    pub fn arrival(&mut self, stamp: u32, received: Option<u64>) -> Instant {
         if self.stepped {
             self.counts.step_touched += 1;
             return self.now.monotonic;
         }
+        let age = match received {
+            Some(micros) => self.age_from(micros, stamp),
+            None => self.age_by_wrap(stamp),
+        };
+        match age {
+            Some(age) if age < 0 => self.counts.future += 1,
+            Some(age) if age.unsigned_abs() <= SECOND + self.gap() => {
+                return self.now.monotonic - Duration::from_nanos(age.unsigned_abs());
+            }
+            _ => self.counts.stale += 1,
+        }
+        self.now.monotonic
+    }
+
+    /// The arrival time of a packet of this batch that no rule has stamped: when it came in, to
+    /// the microsecond, or when it was read.
+    pub fn unstamped(&mut self, received: Option<u64>) -> Instant {
+        let stamp = received.map(|micros| micros.wrapping_mul(1000) % WRAP);
+        match stamp.and_then(|stamp| u32::try_from(stamp).ok()) {
+            Some(stamp) => self.arrival(stamp, received),
+            None => self.now.monotonic,
+        }
+    }
+
+    /// Nanoseconds since the stamp was made, negative when it lies in the future: `received` and
+    /// the time from there to the hook.
+    fn age_from(&self, micros: u64, stamp: u32) -> Option<i64> {
+        let received = i64::try_from(micros).ok()?.checked_mul(1000)?;
+        let to_hook = age(u64::from(stamp), u32::try_from(i64_low(received)).ok()?);
+        let hooked = received.checked_add_unsigned(to_hook)?;
+        let true_offset = self.now.offset.nanos - self.injected_by(self.now.monotonic);
+        let now = i64::try_from(self.now.monotonic.as_nanos()).ok()?;
+        let age = now.checked_add(true_offset)?.checked_sub(hooked)?;
+        let at = self.now.monotonic - Duration::from_nanos(age.max(0).unsigned_abs());
+        // As a kernel would have stamped it whose clock had been stepped.
+        Some(age + self.injected_by(self.now.monotonic) - self.injected_by(at))
+    }
+
+    /// The same from the stamp alone; `None` when it is ambiguous.
+    fn age_by_wrap(&self, stamp: u32) -> Option<i64> {
         let real = i64_low(self.now.offset.nanos) + low(self.now.monotonic.as_nanos());
         let age = age(real, self.injected_stamp(stamp));
-        let oldest = SECOND + self.gap();
         if age > WRAP - FUTURE {
-            self.counts.future += 1;
-            return self.now.monotonic;
+            return Some(-1);
         }
-        if age > oldest || age + WRAP <= oldest {
-            self.counts.stale += 1;
-            return self.now.monotonic;
-        }
-        self.now.monotonic - Duration::from_nanos(age)
+        let ambiguous = age + WRAP <= SECOND + self.gap();
+        i64::try_from(age).ok().filter(|_| !ambiguous)
     }
 
     /// Raises an arrival to the latest time given to the link, which it then is.
@@ -219,7 +258,7 @@ mod tests {
     fn a_stamp_gives_the_time_at_the_hook_across_every_wrap() {
         for now in (1..40).map(|n| n * 700_000_000) {
             let mut reader = reader(&[now - 1_000_000, now]);
-            assert_eq!(reader.arrival(stamp(now - 41_000)).as_nanos(), now - 41_000);
+            assert_eq!(reader.arrival(stamp(now - 41_000), None).as_nanos(), now - 41_000);
             assert_eq!(reader.counts(), StampCounts::default());
         }
     }
@@ -227,7 +266,7 @@ mod tests {
     #[test]
     fn a_stamp_in_the_future_is_replaced_and_counted() {
         let mut reader = reader(&[5 * SECOND]);
-        assert_eq!(reader.arrival(stamp(5 * SECOND + 1000)).as_nanos(), 5 * SECOND);
+        assert_eq!(reader.arrival(stamp(5 * SECOND + 1000), None).as_nanos(), 5 * SECOND);
         assert_eq!(reader.counts().future, 1);
     }
 
@@ -235,8 +274,8 @@ mod tests {
     fn a_stamp_older_than_a_second_and_the_gap_is_replaced_and_counted() {
         let mut reader = reader(&[8 * SECOND, 9 * SECOND]);
         let old = 9 * SECOND - 1_900_000_000;
-        assert_eq!(reader.arrival(stamp(old)).as_nanos(), old);
-        assert_eq!(reader.arrival(stamp(9 * SECOND - 2_100_000_000)).as_nanos(), 9 * SECOND);
+        assert_eq!(reader.arrival(stamp(old), None).as_nanos(), old);
+        assert_eq!(reader.arrival(stamp(9 * SECOND - 2_100_000_000), None).as_nanos(), 9 * SECOND);
         assert_eq!(reader.counts(), StampCounts { stale: 1, ..StampCounts::default() });
     }
 
@@ -244,7 +283,7 @@ mod tests {
     fn packets_that_waited_while_we_were_stopped_for_three_seconds_keep_their_times() {
         let mut reader = reader(&[SECOND, 4 * SECOND + 1000]);
         let stopped = SECOND + 20_000_000;
-        assert_eq!(reader.arrival(stamp(stopped)).as_nanos(), stopped);
+        assert_eq!(reader.arrival(stamp(stopped), None).as_nanos(), stopped);
         assert_eq!(reader.counts(), StampCounts::default());
     }
 
@@ -253,7 +292,7 @@ mod tests {
         let mut reader = reader(&[SECOND, 4 * SECOND]);
         for n in 1..300 {
             let stamped = SECOND + n * 10_000_000;
-            let arrival = reader.arrival(stamp(stamped));
+            let arrival = reader.arrival(stamp(stamped), None);
             assert_eq!(reader.in_order(arrival).as_nanos(), stamped);
             reader.batch(reading(4 * SECOND + n * 1000));
         }
@@ -261,9 +300,31 @@ mod tests {
     }
 
     #[test]
+    fn the_time_of_receipt_tells_the_turns_of_the_stamp_apart() {
+        for waited in [500, 700_000_000, 5 * SECOND, 40 * SECOND] {
+            let now = 60 * SECOND;
+            let mut reader = reader(&[now - waited - SECOND, now]);
+            let hooked = now - waited;
+            let received = (REAL.unsigned_abs() + hooked - 15_000) / 1000;
+            assert_eq!(reader.arrival(stamp(hooked), Some(received)).as_nanos(), hooked);
+            assert_eq!(reader.counts(), StampCounts::default(), "waited {waited}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_receipt_in_the_future_or_before_what_was_read_is_replaced_and_counted() {
+        let mut reader = reader(&[8 * SECOND, 9 * SECOND]);
+        for (hooked, future, stale) in [(9 * SECOND + 50, 1, 0), (4 * SECOND, 1, 1)] {
+            let received = (REAL.unsigned_abs() + hooked) / 1000;
+            assert_eq!(reader.arrival(stamp(hooked), Some(received)).as_nanos(), 9 * SECOND);
+            assert_eq!((reader.counts().future, reader.counts().stale), (future, stale));
+        }
+    }
+
+    #[test]
     fn a_stop_longer_than_the_stamps_range_is_ambiguous_and_says_so() {
         let mut reader = reader(&[SECOND, 11 * SECOND]);
-        assert_eq!(reader.arrival(stamp(11 * SECOND - 500)).as_nanos(), 11 * SECOND);
+        assert_eq!(reader.arrival(stamp(11 * SECOND - 500), None).as_nanos(), 11 * SECOND);
         assert_eq!(reader.counts().stale, 1);
     }
 
@@ -273,12 +334,18 @@ mod tests {
             let step = ClockStep { at: Instant::from_nanos(2 * SECOND), by };
             let mut reader = StampReader::new(Instant::ZERO, vec![step]);
             reader.batch(reading(2 * SECOND - 1000));
-            assert_eq!(reader.arrival(stamp(2 * SECOND - 5000)).as_nanos(), 2 * SECOND - 5000);
+            assert_eq!(
+                reader.arrival(stamp(2 * SECOND - 5000), None).as_nanos(),
+                2 * SECOND - 5000
+            );
             reader.batch(reading(2 * SECOND + 1000));
-            assert_eq!(reader.arrival(stamp(2 * SECOND - 500)).as_nanos(), 2 * SECOND + 1000);
-            assert_eq!(reader.arrival(stamp(2 * SECOND + 500)).as_nanos(), 2 * SECOND + 1000);
+            assert_eq!(reader.arrival(stamp(2 * SECOND - 500), None).as_nanos(), 2 * SECOND + 1000);
+            assert_eq!(reader.arrival(stamp(2 * SECOND + 500), None).as_nanos(), 2 * SECOND + 1000);
             reader.batch(reading(2 * SECOND + 9000));
-            assert_eq!(reader.arrival(stamp(2 * SECOND + 8000)).as_nanos(), 2 * SECOND + 8000);
+            assert_eq!(
+                reader.arrival(stamp(2 * SECOND + 8000), None).as_nanos(),
+                2 * SECOND + 8000
+            );
             let counts = reader.counts();
             assert_eq!((counts.clock_steps, counts.step_touched), (1, 2));
             assert_eq!((counts.future, counts.stale), (0, 0));

@@ -13,6 +13,12 @@ pub struct StampedUdp {
     buffer_bytes: usize,
 }
 
+impl std::fmt::Debug for StampedUdp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StampedUdp").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
 /// One datagram received.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {

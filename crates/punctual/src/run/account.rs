@@ -37,6 +37,17 @@ pub(super) struct Live {
     pub dropped: AtomicU64,
     /// Held, wire packets.
     pub queued: AtomicU64,
+    /// Looks at the queue so far; stored last.
+    pub turns: AtomicU64,
+}
+
+impl Live {
+    /// Whether the queue was looked at after it had been `before` times, and nothing is held.
+    pub(super) fn is_empty_since(&self, before: u64) -> bool {
+        // One look may have begun before; the second one has seen all that had arrived by then.
+        let looked = self.turns.load(Ordering::Acquire) >= before + 2;
+        looked && self.queued.load(Ordering::Relaxed) == 0
+    }
 }
 
 #[derive(Debug, Default)]
@@ -177,6 +188,7 @@ impl Account for DirectionAccount {
         self.live.bytes.store(snapshot.bytes_out, Ordering::Relaxed);
         self.live.dropped.store(snapshot.dropped.iter().sum(), Ordering::Relaxed);
         self.live.queued.store(snapshot.queued, Ordering::Relaxed);
+        self.live.turns.fetch_add(1, Ordering::Release);
     }
 }
 

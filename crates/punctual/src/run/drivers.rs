@@ -51,21 +51,15 @@ impl Drivers {
         Ok(Self { threads, asked: false })
     }
 
-    /// Lets them go on until nothing is held any more.
-    pub(super) fn drain(&mut self) {
-        self.asked = true;
-        self.threads.iter().for_each(|thread| thread.stop.drain());
+    /// Has each look at its queue.
+    pub(super) fn nudge(&self) {
+        self.threads.iter().for_each(|thread| thread.stop.nudge());
     }
 
     /// Stops them now.
     pub(super) fn stop(&mut self) {
         self.asked = true;
         self.threads.iter().for_each(|thread| thread.stop.now());
-    }
-
-    /// Whether all have come to their end.
-    pub(super) fn finished(&self) -> bool {
-        self.threads.iter().all(|thread| thread.handle.is_finished())
     }
 
     /// Fails when one ended although nobody asked it to.

@@ -1,5 +1,7 @@
 //! The datapath in the gate namespace: queues, the rules that fill them, and what they counted.
 
+use std::net::Ipv4Addr;
+
 use anyhow::{Context, Result};
 use punctual_linux::lab::{Lab, links};
 use punctual_linux::netfilter::nfqueue::{Queue, QueueConfig};
@@ -7,6 +9,7 @@ use punctual_linux::netfilter::nftables::{
     Family, Hook, HookConfig, HookRule, InstalledHooks, RuleCount,
 };
 use punctual_linux::netfilter::queue_statistics;
+use punctual_linux::observe::StampedUdp;
 use punctual_sched::config::Gso;
 
 use super::links::Links;
@@ -15,6 +18,9 @@ use super::links::Links;
 #[derive(Debug)]
 pub(super) struct Gate {
     hooks: InstalledHooks,
+    /// As long as a socket wants them, the stack stamps packets as they come in; NFQUEUE hands
+    /// these stamps on, and they tell the turns of our own, finer ones apart.
+    _stamping: StampedUdp,
     /// Receive buffer of the smaller of the two queues, in the kernel's accounting.
     pub receive_buffer: usize,
 }
@@ -87,14 +93,15 @@ impl Gate {
                 .collect(),
         })?;
         let receive_buffer = queues.iter().map(Queue::receive_buffer).min().unwrap_or(0);
-        Ok((Self { hooks, receive_buffer }, queues))
+        let stamping = StampedUdp::bind((Ipv4Addr::LOCALHOST, 0).into(), 0)?;
+        Ok((Self { hooks, _stamping: stamping, receive_buffer }, queues))
     }
 }
 
 /// Queue numbers of up and down; they are the gate's own.
 const NUMBERS: [u16; 2] = [1, 2];
-/// Packets that the kernel holds for us at most: the link bounds its memory by itself, long
-/// before this.
+/// Packets that the kernel shall hold for us at most. It may hold fewer whatever is asked: Linux
+/// 6.18 stops at 65,536, and what comes then is counted as `nfqueue_full`.
 pub(super) const QUEUE_LENGTH: u32 = 1_000_000;
 /// Wanted receive buffer, bytes: a tenth of a second of 400,000 small packets/s, at about 768
 /// bytes of kernel memory each.

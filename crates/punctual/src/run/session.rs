@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use punctual_linux::clock::{Offset, monotonic, process_cpu, realtime};
@@ -158,9 +159,10 @@ impl<'a> Session<'a> {
         let (options, links) = (self.request.options, &self.request.links);
         let live: [Arc<Live>; 2] = Default::default();
         let devices_before = self.lab.device_statistics()?;
-        let lanes = lanes(self.request, self.queues, start, &live, logs)?;
+        let stamped = self.support.arrival_stamps;
+        let lanes = lanes(self.request, self.queues, (start, stamped), &live, logs)?;
         let drivers = RefCell::new(Drivers::start(lanes, options)?);
-        let mut shown = LiveLine::new(live, options.quiet);
+        let mut shown = LiveLine::new(live.clone(), options.quiet);
         let mut supervisor = Supervisor::new(self.processes, signals, &self.lab, || {
             shown.show();
             drivers.borrow_mut().check()
@@ -175,16 +177,25 @@ impl<'a> Session<'a> {
             // Refused only when the terminal is gone, and then there is nothing to take back.
             let _ = terminal.take_back(status > 128);
         }
-        let testimony = witness.map(RunWitness::stop).transpose()?;
-
-        drivers.borrow_mut().drain();
+        let testimony = match witness {
+            Some(witness) => witness.stop(&mut supervisor)?,
+            None => None,
+        };
+        let turns = live.each_ref().map(|live| live.turns.load(Ordering::Acquire));
+        let arrived = || {
+            drivers.borrow().nudge();
+            live.iter().zip(turns).all(|(live, before)| live.is_empty_since(before))
+        };
         let patience = DRAIN + links.up.delay.max(links.down.delay);
-        supervisor.wait_until(monotonic() + patience, || drivers.borrow().finished())?;
-        let devices = [devices_before, self.lab.device_statistics()?];
-        drivers.borrow_mut().stop();
-        let gate = self.gate.counts(&self.lab)?;
+        supervisor.wait_until(monotonic() + patience, arrived)?;
+
+        // The link is driven until nobody is left to send: so what it has not read is counted.
         let ended = supervisor.end()?;
-        let (drivers, lanes) = drivers.into_inner().join(links)?;
+        let devices = [devices_before, self.lab.device_statistics()?];
+        let mut drivers = drivers.into_inner();
+        drivers.stop();
+        let (drivers, lanes) = drivers.join(links)?;
+        let gate = self.gate.counts(&self.lab)?;
         Ok(Observed { drivers, lanes, gate, devices, ended, testimony })
     }
 
@@ -251,7 +262,7 @@ impl Beginning {
 fn lanes(
     request: &Request<'_>,
     queues: [Queue; 2],
-    start: Instant,
+    (start, stamped): (Instant, bool),
     live: &[Arc<Live>; 2],
     logs: [Option<LogSender>; 2],
 ) -> Result<Vec<Lane<DirectionAccount>>> {
@@ -268,6 +279,9 @@ fn lanes(
             account.keep_ledger(ProbeLedger::new(request.seed));
         }
         let mut lane = Lane::new(queue, link, account, MTU, start);
+        if !stamped {
+            lane.without_stamps();
+        }
         lane.inject(start, clock_steps(&request.faults, start), request.faults.shift_ns);
         lanes.push(lane);
     }

@@ -1,8 +1,9 @@
 //! `--witness`: probes, captures and kernel stamps that know nothing of the driver.
 
 use std::os::fd::AsFd;
+use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use punctual_linux::clock::monotonic;
 use punctual_linux::lab::{Lab, LabConfig, links};
 use punctual_linux::observe::{Witness, WitnessConfig, WitnessData, WitnessPlaces};
@@ -11,12 +12,14 @@ use punctual_measure::witness::Bounds;
 use punctual_measure::{Distribution, report};
 use punctual_sched::{Duration, LinkConfig};
 
+use super::supervise::Supervisor;
 use crate::witness::{ProbeLedger, compare, one_way_delay};
 
 /// A witness of the direction up.
 pub(super) struct RunWitness {
     witness: Witness,
     bare: Distribution,
+    linger: Duration,
 }
 
 impl RunWitness {
@@ -27,12 +30,20 @@ impl RunWitness {
         let linger = LINGER + link.delay + link.jitter;
         let config = WitnessConfig { linger, ..config(lab, run) };
         let witness = Witness::start(&places(lab), &config)?;
-        Ok(Self { witness, bare })
+        Ok(Self { witness, bare, linger })
     }
 
-    /// Stops sending and waits for probes on their way; the link must still be driven.
-    pub(super) fn stop(self) -> Result<Testimony> {
-        Ok(Testimony { data: self.witness.stop()?, bare: self.bare })
+    /// Stops sending and waits for probes on their way; the link must still be driven. `None`
+    /// when a signal came in between: then there is no time for the rest.
+    pub(super) fn stop(self, supervisor: &mut Supervisor<'_>) -> Result<Option<Testimony>> {
+        let patience = monotonic() + self.linger + Duration::from_secs(1);
+        let waiting = thread::spawn(|| self.witness.stop());
+        supervisor.wait_until(patience, || waiting.is_finished())?;
+        if !waiting.is_finished() {
+            return Ok(None);
+        }
+        let data = waiting.join().map_err(|_| anyhow!("the witness panicked: this is a bug"))??;
+        Ok(Some(Testimony { data, bare: self.bare }))
     }
 }
 
