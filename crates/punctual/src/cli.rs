@@ -22,7 +22,7 @@ pub enum Command {
     Run(Box<RunOptions>),
     /// Replay a run's log in virtual time and compare every decision
     Verify(VerifyOptions),
-    /// Show what it does in half a minute, on any machine
+    /// Show what it does in a quarter of a minute, on any machine
     Demo(DemoOptions),
     /// Remove what killed runs left behind
     Clean(CleanOptions),
@@ -40,7 +40,8 @@ LINK is a list of NAME=VALUE in one argument, words as in tc(8):
 
   rate=20mbit      bottleneck rate; 0 pauses, absent = no bottleneck
   delay=30ms       propagation delay (times need a unit: ns us ms s)
-  jitter=2ms       delay is uniform in delay -+ jitter, order kept
+  jitter=2ms       delay drawn from delay -+ jitter; order is kept, so that dense
+                   packets wait for the one before and lean to the maximum
   loss=1%          random loss; loss.at=before|after the queue (default after)
   limit=100ms      what the queue holds: 1000p, 200kb or a time at the rate
   queue=fifo       queue discipline
@@ -71,7 +72,7 @@ pub struct RunOptions {
     /// Program to run at the other end, by `sh -c`; its output goes to stderr
     #[arg(long, value_name = "CMD")]
     pub peer: Option<String>,
-    /// Wait until the peer listens on this TCP or UDP port before CMD starts
+    /// Wait until the peer listens on this TCP or UDP port before CMD starts, 30 s at most
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub peer_port: Option<u16>,
     /// Link in both directions, e.g. 'rate=20mbit delay=30ms' (see --help)
@@ -117,7 +118,7 @@ pub struct RunOptions {
     /// TCP congestion control of CMD and peer, e.g. cubic
     #[arg(long, value_name = "NAME")]
     pub cc: Option<String>,
-    /// No live line and no summary on stderr
+    /// No summary on stderr, and no live line (shown while stdout is not the terminal)
     #[arg(short, long)]
     pub quiet: bool,
     /// Exit with 3 when CMD succeeded but the verdict is not ok

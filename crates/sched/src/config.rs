@@ -67,7 +67,8 @@ pub enum Limit {
     Packets(u32),
     /// `200k`: bytes as the rate counts them, framing and overhead included.
     Bytes(u64),
-    /// `100ms`: bytes that the configured rate carries in this time, derived once.
+    /// `100ms`: bytes that the configured rate carries in this time, derived once; at least one
+    /// full packet.
     Time(Duration),
 }
 
@@ -117,7 +118,8 @@ impl LinkConfig {
     /// Memory for held packets when the driver names no other: `256mb`.
     pub const HOLD_LIMIT: u64 = 256 << 20;
 
-    /// What the queue holds in force: `limit` as given, a time turned into bytes; else what the
+    /// What the queue holds in force: `limit` as given, a time turned into bytes, at least those of
+    /// one full packet (a queue that can hold none is a dead link); else what the
     /// rate carries in [`Limit::DEFAULT`], at least [`Limit::DEFAULT_PACKETS`] full packets. No
     /// bound when there is neither rate nor limit.
     pub fn resolved_limit(&self) -> QueueLimit {
@@ -127,7 +129,9 @@ impl LinkConfig {
                 QueueLimit { packets: u64::from(packets), ..QueueLimit::NONE }
             }
             Some(Limit::Bytes(limit)) => bytes(limit),
-            Some(Limit::Time(time)) => self.carried(time).map_or(QueueLimit::NONE, bytes),
+            Some(Limit::Time(time)) => self
+                .carried(time)
+                .map_or(QueueLimit::NONE, |carried| bytes(carried.max(self.full_packet()))),
             None if self.rate == Rate::UNLIMITED => QueueLimit::NONE,
             None => {
                 let least = u64::from(Limit::DEFAULT_PACKETS) * self.full_packet();

@@ -1,4 +1,4 @@
-//! `punctual demo`: what punctual does, shown in half a minute on any machine.
+//! `punctual demo`: what punctual does, shown in a quarter of a minute on any machine.
 //!
 //! Real packets where namespaces can be had; else the same link in virtual time. Its first line
 //! says which, and why.
@@ -17,10 +17,12 @@ use crate::failure::Failure;
 /// Runs the demonstration; 0 when everything that it claims was seen, else 1.
 pub fn run(options: &DemoOptions) -> Result<u8, Failure> {
     let shown = if options.virtual_time {
-        simulated::show("asked for with --virtual")?
+        simulated::show("as asked for with --virtual")?
     } else {
         match real::show() {
-            Err(Failure::Refused(reason)) => simulated::show(&reason)?,
+            Err(Failure::Refused(reason)) => {
+                simulated::show(&format!("because {}{reason}", Failure::REFUSED))?
+            }
             other => other?,
         }
     };

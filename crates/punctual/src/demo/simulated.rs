@@ -22,7 +22,7 @@ pub(super) fn show(reason: &str) -> Result<Shown> {
     };
     Ok(Shown {
         text: format!(
-            "virtual time: {LINK}, because real packets cannot be had: {reason}\n\n\
+            "virtual time: {LINK}, {reason}\n\n\
              a driver that is always on time:\n{}\n\
              a driver that wakes up to 4 ms late:\n{}\n\
              decisions  {verdict}\n",

@@ -132,7 +132,7 @@ impl<'a> Supervisor<'a> {
         finished: impl Fn() -> bool,
     ) -> Result<()> {
         while !finished() && !self.hurry && monotonic() < deadline {
-            self.turn(Some(deadline.min(monotonic() + PORT_POLL)))?;
+            self.turn(Some(deadline.min(monotonic() + EMPTY_POLL)))?;
         }
         Ok(())
     }
@@ -220,7 +220,10 @@ impl<'a> Supervisor<'a> {
 const TICK: Duration = Duration::from_millis(200);
 /// How long a peer may take until it listens.
 const PEER_PATIENCE: Duration = Duration::from_secs(30);
-const PORT_POLL: Duration = Duration::from_millis(10);
+/// A look into the peer's namespace costs about a millisecond.
+const PORT_POLL: Duration = Duration::from_millis(50);
+/// Time between two looks at whether the link is empty.
+const EMPTY_POLL: Duration = Duration::from_millis(10);
 /// From SIGTERM to SIGKILL.
 const TERM_PATIENCE: Duration = Duration::from_secs(2);
 /// The third request of a process to stop is met with SIGKILL.

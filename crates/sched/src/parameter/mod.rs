@@ -74,7 +74,7 @@ pub const PARAMETERS: &[Parameter] = &[
         name: "nic",
         takes: "RATE",
         default: "unlimited",
-        help: "the sender's access rate, passed before the queue",
+        help: "the sender's access rate, passed before the queue; waits there are bounded by hold",
         set: |c, v| read(v).map(|v| c.nic = limited(v)),
         get: |c| c.nic.unwrap_or(Rate::UNLIMITED).to_string(),
     },
@@ -90,7 +90,7 @@ pub const PARAMETERS: &[Parameter] = &[
         name: "jitter",
         takes: "TIME",
         default: "0ms",
-        help: "each packet's delay is uniform in delay -+ jitter, order kept",
+        help: "delay drawn from delay -+ jitter; order kept, so dense packets lean to the maximum",
         set: |c, v| read(v).map(|v| c.jitter = v),
         get: |c| c.jitter.to_string(),
     },
@@ -122,7 +122,7 @@ pub const PARAMETERS: &[Parameter] = &[
         name: "limit",
         takes: "PACKETS|BYTES|TIME|auto",
         default: "auto",
-        help: "what the queue holds: 1000p, 200kb, 100ms; auto: 100ms, at least 16 packets",
+        help: "what the queue holds, framing counted: 1000p, 200kb, 100ms; auto: 100ms, at least 16 packets",
         set: |c, v| unless("auto", v, read).map(|v| c.limit = v),
         get: |c| or("auto", c.limit),
     },
@@ -289,12 +289,21 @@ fn pair(word: &str) -> Result<(&str, &str), String> {
         Some(("", _)) => Err(format!("\"{word}\" has no name before \"=\"")),
         Some((name, "")) => Parameter::find(name)
             .and_then(|p| Err(format!("\"{word}\" has no value, {}", usage(p)))),
+        Some((_, value)) if joined(value) => {
+            Err(format!("\"{word}\" joins parameters with a comma, expected spaces between them"))
+        }
         Some(pair) => Ok(pair),
         None => match Parameter::find(word) {
             Ok(parameter) => Err(format!("\"{word}\" has no value, {}", usage(parameter))),
             Err(_) => Err(format!("\"{word}\" is no NAME=VALUE such as delay=30ms")),
         },
     }
+}
+
+/// Whether a value goes on with another parameter, as in `100mbit,delay=5ms`.
+fn joined(value: &str) -> bool {
+    let parts = value.split(',').skip(1).filter_map(|part| part.split_once('='));
+    parts.map(|(name, _)| Parameter::find(name)).any(|found| found.is_ok())
 }
 
 fn usage(parameter: &Parameter) -> String {

@@ -119,7 +119,8 @@ fn the_limit_in_force_is_what_the_rate_carries_or_sixteen_packets() {
         ("rate=1mbit", bytes(16 * 1_514)),
         ("rate=1mbit overhead=24", bytes(16 * 1_538)),
         ("rate=0", bytes(16 * 1_514)),
-        ("rate=1mbit limit=8ms", bytes(1_000)),
+        ("rate=1mbit limit=8ms", bytes(1_514)),
+        ("rate=1mbit limit=80ms", bytes(10_000)),
         ("rate=1mbit limit=1000p", QueueLimit { packets: 1_000, ..QueueLimit::NONE }),
         ("rate=1mbit limit=9b", bytes(9)),
         ("limit=9b", bytes(9)),
@@ -265,4 +266,13 @@ proptest! {
     fn arbitrary_words_never_panic(text in "[a-z.= 0-9%]{0,40}|\\PC{0,30}") {
         let _ = LinkConfig::parse(&text, "--up");
     }
+}
+
+#[test]
+fn parameters_joined_by_a_comma_are_told_to_be_separated_by_spaces() {
+    let error = LinkConfig::parse("rate=100mbit,delay=5ms", "--both").unwrap_err().to_string();
+    assert!(
+        error.ends_with("joins parameters with a comma, expected spaces between them"),
+        "{error}"
+    );
 }
