@@ -25,12 +25,15 @@ pub(crate) struct DelayLine {
     jitter: Duration,
     random: Stream,
     packets: VecDeque<Travelling>,
+    /// Wire packets held: the segments of `packets`.
+    segments: u64,
     last_due: Instant,
 }
 
 impl DelayLine {
     pub(crate) fn new(delay: Duration, jitter: Duration, random: Stream) -> Self {
-        Self { delay, jitter, random, packets: VecDeque::new(), last_due: Instant::ZERO }
+        let (packets, last_due) = (VecDeque::new(), Instant::ZERO);
+        Self { delay, jitter, random, packets, segments: 0, last_due }
     }
 
     /// When a packet that enters at `now` will leave.
@@ -42,6 +45,7 @@ impl DelayLine {
 
     /// Holds a packet until the time drawn for it, the times of its stages filled in.
     pub(crate) fn enter(&mut self, travelling: Travelling) {
+        self.segments += u64::from(travelling.packet.segments);
         self.packets.push_back(travelling);
     }
 
@@ -57,7 +61,14 @@ impl DelayLine {
 
     /// Takes the next packet off.
     pub(crate) fn leave(&mut self) -> Option<Travelling> {
-        self.packets.pop_front()
+        let head = self.packets.pop_front()?;
+        self.segments -= u64::from(head.packet.segments);
+        Some(head)
+    }
+
+    /// Wire packets held.
+    pub(crate) fn segments(&self) -> u64 {
+        self.segments
     }
 
     /// New values, for packets that enter from now on.

@@ -146,8 +146,8 @@ impl Link {
         snapshot.backlog_packets = backlog.packets;
         snapshot.backlog_bytes = backlog.bytes;
         snapshot.backlog_peak_bytes = backlog.peak_bytes;
-        snapshot.queued =
-            snapshot.packets_in - snapshot.packets_out - snapshot.dropped.iter().sum::<u64>();
+        let pacing = self.nic.as_ref().map_or(0, Nic::segments);
+        snapshot.queued = pacing + backlog.packets + self.line.segments();
         snapshot
     }
 
@@ -283,4 +283,69 @@ enum Stage {
     Line,
     Server,
     Nic,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Ecn;
+    use crate::time::Duration;
+    use crate::units::Rate;
+
+    /// A link that holds a burst of 2 in each of its stages: nic, queue, delay line.
+    fn filled() -> Link {
+        let rate = |bps| Rate::from_bps(bps).expect("not zero");
+        let config = LinkConfig {
+            nic: Some(rate(16_000_000)),
+            rate: rate(8_000_000),
+            framing: 0,
+            delay: Duration::from_millis(100),
+            ..LinkConfig::default()
+        };
+        let mut link = Link::new(&config, 1, Instant::ZERO).expect("a valid configuration");
+        for handle in 0..3 {
+            link.arrive(Packet {
+                handle,
+                arrival: Instant::ZERO,
+                len: 1000,
+                segments: 2,
+                flow: 7,
+                mark: 0,
+                dscp: 0,
+                ecn: Ecn::NotEct,
+            });
+        }
+        // They reach the queue at 0.5, 1.0 and 1.5 ms; the first is served at 1.5 ms.
+        link.advance(Instant::from_nanos(1_500_000));
+        link.arrive(Packet { arrival: link.now, ..link.queue.head().expect("two wait").packet });
+        link
+    }
+
+    fn unaccounted(link: &Link) -> u64 {
+        let snapshot = link.snapshot();
+        let known = snapshot.packets_out + snapshot.dropped.iter().sum::<u64>() + snapshot.queued;
+        snapshot.packets_in - known
+    }
+
+    #[test]
+    fn each_stage_counts_what_it_holds() {
+        let link = filled();
+        let nic = link.nic.as_ref().map_or(0, Nic::segments);
+        assert_eq!((nic, link.queue.backlog().packets, link.line.segments()), (2, 4, 2));
+        assert_eq!((link.snapshot().queued, unaccounted(&link)), (8, 0));
+    }
+
+    #[test]
+    fn a_packet_that_a_stage_forgets_unbalances_the_counters() {
+        let forget: [fn(&mut Link) -> bool; 3] = [
+            |link| link.nic.as_mut().and_then(|nic| nic.pass(link.now)).is_some(),
+            |link| link.queue.dequeue().is_some(),
+            |link| link.line.leave().is_some(),
+        ];
+        for (stage, forget) in forget.into_iter().enumerate() {
+            let mut link = filled();
+            assert!(forget(&mut link), "stage {stage} holds one");
+            assert_eq!(unaccounted(&link), 2, "stage {stage}");
+        }
+    }
 }

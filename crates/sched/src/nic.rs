@@ -12,15 +12,19 @@ use crate::units::Rate;
 pub(crate) struct Nic {
     bucket: Bucket,
     packets: VecDeque<Queued>,
+    /// Wire packets held: the segments of `packets`.
+    segments: u64,
     ready: Option<Instant>,
 }
 
 impl Nic {
     pub(crate) fn new(rate: Rate, start: Instant) -> Self {
-        Self { bucket: Bucket::new(rate, 0, start), packets: VecDeque::new(), ready: None }
+        let bucket = Bucket::new(rate, 0, start);
+        Self { bucket, packets: VecDeque::new(), segments: 0, ready: None }
     }
 
     pub(crate) fn accept(&mut self, queued: Queued) {
+        self.segments += u64::from(queued.packet.segments);
         self.packets.push_back(queued);
         if self.packets.len() == 1 {
             self.bucket.begin(queued.entered);
@@ -35,11 +39,17 @@ impl Nic {
     /// The head passes at `now`, the next one begins.
     pub(crate) fn pass(&mut self, now: Instant) -> Option<Queued> {
         let passed = self.packets.pop_front()?;
+        self.segments -= u64::from(passed.packet.segments);
         self.bucket.finish(passed.bytes, now);
         self.ready = self.packets.front().and_then(|next| {
             self.bucket.begin(now);
             self.bucket.ready(next.bytes)
         });
         Some(passed)
+    }
+
+    /// Wire packets held.
+    pub(crate) fn segments(&self) -> u64 {
+        self.segments
     }
 }

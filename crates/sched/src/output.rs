@@ -115,7 +115,8 @@ pub struct Snapshot {
     pub packets_out: u64,
     /// Dropped, by [`DropReason::index`].
     pub dropped: [u64; DropReason::ALL.len()],
-    /// Still held: `packets_in - packets_out - dropped`, always.
+    /// Still held: counted by the stages that hold them, so that
+    /// `packets_in = packets_out + dropped + queued` can fail where a packet was forgotten.
     pub queued: u64,
     /// Departed with [`Mark::Ce`].
     pub marked: u64,

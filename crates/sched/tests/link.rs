@@ -321,6 +321,7 @@ fn play(config: &LinkConfig, steps: &[Step], split: &[u64]) -> (Vec<Output>, Lin
     let mut outputs = Vec::new();
     let mut now = 0;
     let mut pieces = split.iter().cycle();
+    let mut arrived = 0;
     for (number, step) in steps.iter().enumerate() {
         let (Step::Arrive { gap, .. } | Step::Change { gap, .. }) = step;
         if !split.is_empty() && *gap > 0 {
@@ -337,6 +338,7 @@ fn play(config: &LinkConfig, steps: &[Step], split: &[u64]) -> (Vec<Output>, Lin
         now += gap;
         match step {
             Step::Arrive { len, segments, .. } => {
+                arrived += u64::from(*segments);
                 link.arrive(Packet { segments: *segments, ..packet(number as u64, now, *len) });
             }
             Step::Change { change, .. } => {
@@ -345,11 +347,20 @@ fn play(config: &LinkConfig, steps: &[Step], split: &[u64]) -> (Vec<Output>, Lin
         }
         outputs.extend(drain(&mut link));
         assert!(balanced(&link));
+        assert_eq!(link.snapshot().queued, arrived - fates(&outputs));
     }
     let resume = Change { rate: Some(rate(1_000_000)), ..Change::default() };
     link.change(&resume, Instant::from_nanos(now)).unwrap();
     outputs.extend(run_out(&mut link));
     (outputs, link)
+}
+
+/// Wire packets whose fate is known.
+fn fates(outputs: &[Output]) -> u64 {
+    let segments = |output: &Output| match output {
+        Output::Depart { packet, .. } | Output::Drop { packet, .. } => u64::from(packet.segments),
+    };
+    outputs.iter().map(segments).sum()
 }
 
 fn balanced(link: &Link) -> bool {
