@@ -87,6 +87,26 @@ pub fn count(n: u64) -> String {
     grouped
 }
 
+/// `text` with each character that moves the cursor, commands the terminal or cannot be seen
+/// written as an escape: `\n`, `\u{1b}`, `\u{202e}`.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || is_layout(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Separators of lines, marks of direction (UAX #9) and what has no width: they are no control
+/// characters (Cc), but a terminal that obeys them shows a line other than it is.
+fn is_layout(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
 /// `line`, cut to `columns` characters with an ellipsis where it is longer.
 pub fn cut(line: &str, columns: usize) -> String {
     if line.chars().count() <= columns {
@@ -217,6 +237,14 @@ mod tests {
     #[test]
     fn thousands_are_set_apart() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn nothing_of_a_text_commands_the_terminal() {
+        let hostile = "a\nb\r\t\u{1b}[2J\u{7}\u{9b}1m\u{7f}\u{202e}\u{2028}\u{200b}\0";
+        let shown = r"a\nb\r\t\u{1b}[2J\u{7}\u{9b}1m\u{7f}\u{202e}\u{2028}\u{200b}\u{0}";
+        assert_eq!(visible(hostile), shown);
+        assert_eq!(visible("größe \"x\" 'y' \\ 京"), "größe \"x\" 'y' \\ 京");
     }
 
     #[test]

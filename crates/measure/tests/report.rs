@@ -79,6 +79,84 @@ fn a_long_command_is_cut_and_nothing_exceeds_ten_lines_of_a_hundred() {
     checked_text(&report);
 }
 
+#[test]
+fn what_a_command_is_called_neither_breaks_the_layout_nor_reaches_the_terminal() {
+    let plain = filled();
+    let mut report = plain.clone();
+    report.run.command = words("sh -c a\nverdict\u{1b}[2J\u{7}\u{9b}1m\u{202e}");
+    report.run.name = "lab\n".into();
+    report.host.lacks = vec!["\u{1b}]0;title".into()];
+    let shown = checked_text(&report);
+    assert_eq!(shown.lines().count(), checked_text(&plain).lines().count());
+    assert!(shown.starts_with(r"punctual lab\n: 10.0 s"), "{shown}");
+    assert!(shown.contains(r"sh -c a\nverdict\u{1b}[2J\u{7}\u{9b}1m\u{202e}"), "{shown}");
+}
+
+#[test]
+fn a_note_without_a_line_of_its_own_is_named_beside_the_verdict() {
+    let mut report = filled();
+    report.directions.down.packets.queued = 3;
+    let facts = Facts {
+        queued: 5,
+        log_lost_records: 2,
+        departures: 25_600,
+        arrivals: 25_624,
+        steal_ppm: Some(22_991),
+        balanced: true,
+        ..Facts::default()
+    };
+    report.verdict = judge(&facts);
+    let text = checked_text(&report);
+    assert!(text.contains("; also cut_off, steal\n"), "{text}");
+    assert!(text.contains("note       2 log records lost"), "{text}");
+}
+
+#[test]
+fn notes_give_way_to_reasons_beside_the_verdict() {
+    let mut report = overloaded();
+    let named = |report: &Report| checked_text(report).lines().nth(1).unwrap().to_owned();
+    assert!(named(&report).ends_with("overloaded, steal, receive_buffer, late; also cut_off"));
+    let spoiled = Facts {
+        log_lost_records: 1,
+        queued: 1,
+        peer_ended_early: true,
+        busy_ppm: Some(970_000),
+        late: 700,
+        departures: 900,
+        arrivals: 900,
+        witness_ok: Some(false),
+        ..Facts::default()
+    };
+    report.verdict = judge(&spoiled);
+    let kept = "overloaded, late, unbalanced, witness; also log_incomplete";
+    assert!(named(&report).ends_with(kept), "{}", named(&report));
+}
+
+#[test]
+fn packets_unread_at_the_end_are_shown() {
+    let mut report = empty();
+    report.directions.up.lost_before.unread_at_end = 3;
+    assert!(checked_text(&report).contains("0 out, 0 dropped, 3 unread\n"));
+}
+
+#[test]
+fn a_report_from_before_the_newer_keys_is_still_read() {
+    let mut json = serde_json::to_value(filled()).unwrap();
+    for way in ["up", "down"] {
+        let direction = &mut json["directions"][way];
+        let mut drop = |section: &str, key: &str| {
+            let section = direction.pointer_mut(section).and_then(Value::as_object_mut).unwrap();
+            assert!(section.remove(key).is_some(), "{key}");
+        };
+        drop("", "uncut_udp_bursts");
+        drop("/lost_before", "unread_at_end");
+        drop("/stamps", "longest_gap_ns");
+    }
+    let mut expected = filled();
+    expected.directions.up.stamps.longest_gap_ns = None;
+    assert_eq!(serde_json::from_value::<Report>(json).unwrap(), expected);
+}
+
 /// The text, once it is known to fit.
 fn checked_text(report: &Report) -> String {
     let text = text(report);
@@ -140,7 +218,7 @@ fn overloaded() -> Report {
     run.cpu_ns = Some(10_120 * MS);
     run.exit_status = Some(1);
     let mut up = up(&lateness, 1_000_000);
-    up.lost_before = LostBefore { receive_buffer: 48_211, nfqueue_full: 0 };
+    up.lost_before = LostBefore { receive_buffer: 48_211, ..LostBefore::default() };
     up.rate = Rate { frame_bps: Some(941_300_000), ip_bps: Some(932_600_000) };
     up.delay.ingest = spread(12 * MS, 48 * MS);
     up.delay.total = spread(92 * MS, 148 * MS);
@@ -233,6 +311,7 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
             corrupted: 1,
             reordered: 2,
         },
+        uncut_udp_bursts: 0,
         lost_before: LostBefore::default(),
         flushed_by_kernel: 0,
         bytes: Bytes { arrived: 25_681_500, departed: 25_650_000, dropped: 34_500 },
@@ -247,7 +326,7 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
         lateness: lateness.lateness(),
         wakes: Wakes { timer: 15_022, spin: 14_800, packet: 16_210, control: 9_987, other: 1 },
         rate: Rate { frame_bps: Some(19_996_100), ip_bps: Some(19_811_400) },
-        stamps: Stamps { raised: 12, ..Stamps::default() },
+        stamps: Stamps { raised: 12, longest_gap_ns: Some(1_000_090 * US), ..Stamps::default() },
         rule_counter: Some(RuleCounter { packets: departed + 21, bytes: 25_681_500 }),
         devices: vec![Device { name: "gate/up0".into(), rx_dropped: 0, tx_dropped: 0 }],
         flows: vec![Flow {

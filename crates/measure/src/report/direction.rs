@@ -14,6 +14,10 @@ pub struct Direction {
     pub gso: String,
     /// Fates, in wire segments.
     pub packets: Packets,
+    /// Bursts of UDP (GSO) that crossed uncut. How their sender cut them is not known: `packets`
+    /// counts each as if it were cut at the MTU, so that it is an estimate where this is not 0.
+    #[serde(default)]
+    pub uncut_udp_bursts: u64,
     /// Lost by the emulator before the link saw them; never part of `in`.
     pub lost_before: LostBefore,
     /// Released on time but thrown away by the kernel at the end; part of `out`.
@@ -93,13 +97,24 @@ impl Packets {
     }
 }
 
-/// Packets the emulator lost before the link.
+/// Packets that the rule handed to us and that never reached the link. Without bursts the rule
+/// counts `in + receive_buffer + nfqueue_full + unread_at_end`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostBefore {
     /// The NFQUEUE socket's receive buffer was full.
     pub receive_buffer: u64,
     /// The NFQUEUE itself was full.
     pub nfqueue_full: u64,
+    /// Not read when the run ended: no loss, the command was done before they could matter to it.
+    #[serde(default)]
+    pub unread_at_end: u64,
+}
+
+impl LostBefore {
+    /// Lost while the run went on.
+    pub fn total(&self) -> u64 {
+        self.receive_buffer + self.nfqueue_full
+    }
 }
 
 /// Sizes, IP packets.
@@ -171,6 +186,10 @@ pub struct Stamps {
     /// Read together with a step, so that nothing told on which side of it they were stamped,
     /// and replaced.
     pub step_touched: u64,
+    /// Longest time between two looks at the queue; null where it was not measured. The driver
+    /// looks at least once a second: a longer gap is one in which it, or the machine, was stopped.
+    #[serde(default)]
+    pub longest_gap_ns: Option<i64>,
 }
 
 /// What the firewall rule counted.

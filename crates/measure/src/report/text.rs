@@ -3,18 +3,22 @@
 use super::{Delays, Direction, Host, Report, Run};
 use crate::distribution::Distribution;
 use crate::lateness::Lateness;
-use crate::units::{count, cut, duration, duration_or_dash, pair, percent, rate, share};
+use crate::units::{count, cut, duration, duration_or_dash, pair, percent, rate, share, visible};
+use crate::verdict::Verdict;
 
 /// The report as text: what ran, the verdict, packets, delays by stage and lateness of each
 /// direction, then as many reasons and notes as fit, and the host. Each line ends with a newline.
 pub fn text(report: &Report) -> String {
-    let mut lines = vec![run_line(&report.run), verdict_line(report)];
     // Beside the packets of two directions: a heading, two lines of delay, two of lateness.
     let figures = figure_lines(report);
-    let room = MAX_LINES - lines.len() - figures.len();
+    let room = MAX_LINES - 2 - figures.len();
+    let mut lines = vec![run_line(&report.run), verdict_line(report, room)];
     lines.extend(explanations(report).into_iter().take(room));
     lines.extend(figures);
-    lines.iter().map(|line| cut(line.trim_end(), MAX_COLUMNS) + "\n").collect()
+    // Names and commands come from outside: what they hold must neither break a line nor reach
+    // the terminal.
+    let fitted = |line: &String| cut(visible(line).trim_end(), MAX_COLUMNS) + "\n";
+    lines.iter().map(fitted).collect()
 }
 
 fn run_line(run: &Run) -> String {
@@ -25,16 +29,31 @@ fn run_line(run: &Run) -> String {
     format!("punctual {name}: {time}, {exit}, {precision}{cpu}: {}", run.command.join(" "))
 }
 
-fn verdict_line(report: &Report) -> String {
+/// Names each reason, and each note for which `room` leaves no line of its own. What does not fit
+/// gives way: first what the resolution is, then the notes from the last on.
+fn verdict_line(report: &Report, room: usize) -> String {
     let verdict = &report.verdict;
+    let notes = verdict.notes.iter().skip(room.saturating_sub(verdict.reasons.len()));
+    let notes: Vec<_> = notes.map(|note| note.word.word()).collect();
+    let whole = verdict_words(verdict, " (p99.9 of lateness)", &notes);
+    let shorter = (0..=notes.len()).rev().map(|n| verdict_words(verdict, "", &notes[..n]));
+    let fits = |line: &String| line.chars().count() <= MAX_COLUMNS;
+    let bare = || verdict_words(verdict, "", &[]);
+    std::iter::once(whole).chain(shorter).find(fits).unwrap_or_else(bare)
+}
+
+fn verdict_words(verdict: &Verdict, scale: &str, notes: &[&str]) -> String {
     let resolution = match verdict.resolution_ns {
-        Some(ns) => format!("good down to {} (p99.9 of lateness)", duration(ns)),
+        Some(ns) => format!("good down to {}{scale}", duration(ns)),
         None => "nothing departed".into(),
     };
-    let words: Vec<_> = verdict.reasons.iter().map(|reason| reason.word.word()).collect();
+    let reasons: Vec<_> = verdict.reasons.iter().map(|reason| reason.word.word()).collect();
     let judged = if verdict.ok { "ok" } else { "NOT OK" };
-    let because = if words.is_empty() { "" } else { ": " };
-    labelled("verdict", &format!("{judged}, {resolution}{because}{}", words.join(", ")))
+    let list = |lead: &str, words: &[&str]| {
+        if words.is_empty() { String::new() } else { format!("{lead}{}", words.join(", ")) }
+    };
+    let (reasons, notes) = (list(": ", &reasons), list("; also ", notes));
+    labelled("verdict", &format!("{judged}, {resolution}{reasons}{notes}"))
 }
 
 /// In order of interest: reasons, notes, the host.
@@ -71,8 +90,8 @@ fn figure_lines(report: &Report) -> Vec<String> {
 
 fn packets_line(name: &str, direction: &Direction) -> String {
     let packets = &direction.packets;
-    let lost = direction.lost_before.receive_buffer + direction.lost_before.nfqueue_full;
-    if packets.arrived == 0 && lost == 0 {
+    let (lost, unread) = (direction.lost_before.total(), direction.lost_before.unread_at_end);
+    if packets.arrived + lost + unread == 0 {
         return labelled(name, "no packets");
     }
     // What may be cut off comes last.
@@ -84,6 +103,7 @@ fn packets_line(name: &str, direction: &Direction) -> String {
     facts.push(format!("{} out", count(packets.departed)));
     facts.push(dropped(direction));
     facts.extend(counted(packets.queued, "queued"));
+    facts.extend(counted(unread, "unread"));
     facts.extend(counted(packets.marked, "marked"));
     labelled(name, &facts.join(", "))
 }

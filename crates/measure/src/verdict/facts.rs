@@ -7,7 +7,7 @@ use crate::report::{Direction, Directions, Host, Run, Thread, Witness, share_ppm
 /// Everything the verdict looks at, over both directions and all threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Packets that reached the link or were lost before it.
+    /// Packets that reached the link, were lost before it, or were unread when the run ended.
     pub arrivals: u64,
     /// Departures whose lateness was recorded.
     pub departures: u64,
@@ -37,6 +37,14 @@ pub struct Facts {
     pub clock_steps: u64,
     /// Arrival stamps replaced because they lay in the future or implausibly far back.
     pub stamps_replaced: u64,
+    /// Of these, all but those that a step of the clock made ambiguous.
+    pub stamps_implausible: u64,
+    /// Longest time between two looks at a queue, of the worse direction.
+    pub longest_gap_ns: Option<i64>,
+    /// Packets still held when the run ended.
+    pub queued: u64,
+    /// Bursts of UDP that crossed uncut.
+    pub uncut_udp_bursts: u64,
     /// Whether each direction's packets balance.
     pub balanced: bool,
     /// Log records that could not be written.
@@ -120,7 +128,7 @@ impl Facts {
         };
         Self {
             arrivals: sum(|d| {
-                d.packets.arrived + d.lost_before.receive_buffer + d.lost_before.nfqueue_full
+                d.packets.arrived + d.lost_before.total() + d.lost_before.unread_at_end
             }),
             departures: lateness.n(),
             resolution_ns: lateness.percentile_ns(Percentile::P999.ppm()),
@@ -137,11 +145,22 @@ impl Facts {
             // One real-time clock: each direction's driver sees the same steps.
             clock_steps: both.map(|d| d.stamps.clock_steps).into_iter().max().unwrap_or(0),
             stamps_replaced: sum(|d| d.stamps.future + d.stamps.stale + d.stamps.step_touched),
+            stamps_implausible: sum(|d| d.stamps.future + d.stamps.stale),
+            longest_gap_ns: worst(|d| d.stamps.longest_gap_ns),
+            queued: sum(|d| d.packets.queued),
+            uncut_udp_bursts: sum(|d| d.uncut_udp_bursts),
             balanced: both.into_iter().all(|d| d.packets.balanced()),
             log_lost_records: run.log.as_ref().map_or(0, |log| log.lost_records),
             peer_ended_early: run.peer.as_ref().is_some_and(|peer| peer.ended_early),
             witness_ok: witness.map(|witness| witness.ok),
         }
+    }
+
+    /// The longest time without a look at a queue, where it was too long and packets came in it:
+    /// their arrivals are not known, or they left late, or they found no room to wait in.
+    pub(super) fn stalled_ns(&self) -> Option<i64> {
+        let felt = self.stamps_implausible > 0 || self.late > 0 || self.lost.total() > 0;
+        self.longest_gap_ns.filter(|&gap| gap > STALL_NS && felt)
     }
 
     /// More than 1 % of departures were late.
@@ -167,6 +186,9 @@ impl Facts {
         never_rested || backlog && wait <= super::WAIT_PPM
     }
 }
+
+/// Twice the longest time that the driver waits of its own accord.
+const STALL_NS: i64 = 2_000_000_000;
 
 /// A thread that works or waits to work for 90 % of the time has no reserve for a burst.
 const RESTLESS_PPM: u64 = PPM / 10 * 9;

@@ -62,13 +62,14 @@ pub fn judge(facts: &Facts) -> Verdict {
     }
 }
 
-/// Why departures were late or packets lost; empty when none were.
+/// Why departures were late, packets lost or stamps of no use; empty when none were.
 fn causes(facts: &Facts) -> Vec<Finding<Reason>> {
     let spoiled = facts.is_late() || facts.lost.total() > 0;
     let starved = facts.wait_ppm.filter(|&wait| wait > WAIT_PPM);
     let starved = starved.filter(|_| spoiled || facts.tail_is_late());
     let steal = facts.steal_ppm.filter(|&steal| steal > STEAL_PPM && facts.is_late());
     [
+        facts.stalled_ns().map(stalled),
         (spoiled && facts.is_overloaded()).then(|| overloaded(facts)),
         starved.map(|wait| {
             let wait = units::percent(wait);
@@ -88,6 +89,13 @@ fn causes(facts: &Facts) -> Vec<Finding<Reason>> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+fn stalled(gap_ns: i64) -> Finding<Reason> {
+    let gap = units::duration(gap_ns);
+    Reason::Stalled.because(format!(
+        "no look at the queue for {gap}, arrivals unknown: do not stop punctual or the machine"
+    ))
 }
 
 fn overloaded(facts: &Facts) -> Finding<Reason> {
@@ -116,7 +124,13 @@ fn losses(lost: &OwnLoss) -> Vec<Finding<Reason>> {
             lost.receive_buffer,
             "lost in the receive buffer: raise net.core.rmem_max or be root",
         ),
-        (Reason::NfqueueFull, lost.nfqueue_full, "lost in the full NFQUEUE: lower the load"),
+        (
+            Reason::NfqueueFull,
+            lost.nfqueue_full,
+            // What is delayed waits in the kernel's queue, which Linux 6.18 bounds whatever length
+            // is asked for.
+            "lost, NFQUEUE full: keep delay x packets/s below 65,536 (Linux 6.18)",
+        ),
         (
             Reason::HoldFull,
             lost.hold_full,
@@ -167,36 +181,48 @@ fn contradictions(facts: &Facts) -> Vec<Finding<Reason>> {
     unbalanced.into_iter().chain(witness).collect()
 }
 
+/// In order of weight, since the text of a report has room for few: what makes the log or the
+/// figures incomplete, then what explains them.
 fn notes(facts: &Facts) -> Vec<Finding<Note>> {
-    let mut notes = Vec::new();
-    notes.extend(few_packets(facts));
-    if let Some(steal) = facts.steal_ppm.filter(|&s| s > STEAL_PPM && !facts.is_late()) {
-        let steal = units::percent(steal);
-        notes.push(
-            Note::Steal.because(format!("the hypervisor took {steal} of the processors' time")),
-        );
-    }
-    if facts.clock_steps > 0 && facts.stamps_replaced == 0 {
-        let steps = facts.clock_steps;
-        notes.push(
-            Note::ClockStep.because(format!("clock stepped {steps} times, no packet touched")),
-        );
-    }
-    if facts.clock_steps == 0 && facts.stamps_replaced > 0 {
-        let stamps = units::count(facts.stamps_replaced);
-        let text = format!("{stamps} arrival stamps were implausible and replaced by our reading");
-        notes.push(Note::StampsReplaced.because(text));
-    }
-    if facts.log_lost_records > 0 {
-        let records = units::count(facts.log_lost_records);
-        let text =
-            format!("{records} log records lost, verify stops at the first: log to a faster disk");
-        notes.push(Note::LogIncomplete.because(text));
-    }
-    if facts.peer_ended_early {
-        notes.push(Note::PeerEndedEarly.because("the peer ended before the command did"));
-    }
-    notes
+    let counted = |n: u64, note: Note, text: &str| {
+        (n > 0).then(|| note.because(format!("{} {text}", units::count(n))))
+    };
+    let implausible = if facts.clock_steps == 0 { facts.stamps_replaced } else { 0 };
+    let untouched = facts.clock_steps > 0 && facts.stamps_replaced == 0;
+    let steal = facts.steal_ppm.filter(|&steal| steal > STEAL_PPM && !facts.is_late());
+    [
+        counted(
+            facts.log_lost_records,
+            Note::LogIncomplete,
+            "log records lost, verify stops at the first: log to a faster disk",
+        ),
+        counted(
+            implausible,
+            Note::StampsReplaced,
+            "arrival stamps were implausible and replaced by our reading",
+        ),
+        counted(facts.queued, Note::CutOff, "packets were still on their way when the run ended"),
+        counted(
+            facts.uncut_udp_bursts,
+            Note::UdpBursts,
+            "UDP bursts crossed uncut, counted as if cut at the MTU: gso=split counts them",
+        ),
+        untouched.then(|| {
+            let steps = facts.clock_steps;
+            Note::ClockStep.because(format!("clock stepped {steps} times, no packet touched"))
+        }),
+        facts
+            .peer_ended_early
+            .then(|| Note::PeerEndedEarly.because("the peer ended before the command did")),
+        few_packets(facts),
+        steal.map(|steal| {
+            let steal = units::percent(steal);
+            Note::Steal.because(format!("the hypervisor took {steal} of the processors' time"))
+        }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// What so few packets mean for the resolution.

@@ -29,6 +29,12 @@ fn late() -> Facts {
     Facts { late: 231, resolution_ns: Some(12 * MS), ..quiet() }
 }
 
+/// Stopped for 9 s, and nothing that was replaced or late but the stamp of one packet.
+fn stalled() -> Facts {
+    let gap = Some(9_000 * MS);
+    Facts { longest_gap_ns: gap, stamps_replaced: 1, stamps_implausible: 1, ..quiet() }
+}
+
 /// A run that saw no packet.
 fn nothing() -> Facts {
     let (run, directions) = (Run::default(), Directions::default());
@@ -67,6 +73,7 @@ fn every_reason_stands_alone() {
         (lost(OwnLoss { devices: 1, ..none() }), Reason::DeviceDrops),
         (Facts { clock_steps: 1, stamps_replaced: 1, ..quiet() }, Reason::ClockStep),
         (Facts { wait_ppm: Some(10_001), late: 11, ..quiet() }, Reason::Starved),
+        (stalled(), Reason::Stalled),
         (Facts { balanced: false, ..quiet() }, Reason::Unbalanced),
         (Facts { witness_ok: Some(false), ..quiet() }, Reason::Witness),
     ];
@@ -129,7 +136,7 @@ fn overload_is_named_when_packets_were_lost_though_none_was_late() {
 fn steal_and_an_untouched_clock_step_are_notes_while_departures_are_on_time() {
     let facts = Facts { steal_ppm: Some(23_000), clock_steps: 2, ..quiet() };
     assert_eq!(reasons(&facts), []);
-    assert_eq!(notes(&facts), [Note::Steal, Note::ClockStep]);
+    assert_eq!(notes(&facts), [Note::ClockStep, Note::Steal]);
 }
 
 #[test]
@@ -192,17 +199,27 @@ fn spoiled() -> (Run, Directions, Histogram) {
     down.record(3 * MS);
     let mut directions = Directions::default();
     directions.up.lateness = up.lateness();
-    directions.up.lost_before = LostBefore { receive_buffer: 1, nfqueue_full: 2 };
+    directions.up.lost_before = LostBefore { receive_buffer: 1, nfqueue_full: 2, unread_at_end: 7 };
     directions.up.packets.dropped =
         BTreeMap::from([("hold_full".into(), 3), ("overdue_full".into(), 4), ("loss".into(), 99)]);
-    directions.up.packets.arrived = 106;
+    directions.up.packets.arrived = 116;
+    directions.up.packets.queued = 10;
+    directions.up.stamps.longest_gap_ns = Some(30 * MS);
+    directions.up.uncut_udp_bursts = 8;
+    directions.down.uncut_udp_bursts = 3;
     directions.up.delay.ingest.p50_ns = Some(5);
     directions.down.delay.ingest.p50_ns = Some(9);
     directions.down.lateness = down.lateness();
     directions.down.flushed_by_kernel = 5;
     directions.down.devices = vec![Device { rx_dropped: 2, tx_dropped: 4, ..Device::default() }];
-    directions.down.stamps =
-        Stamps { raised: 50, future: 1, stale: 1, clock_steps: 1, step_touched: 1 };
+    directions.down.stamps = Stamps {
+        raised: 50,
+        future: 1,
+        stale: 1,
+        clock_steps: 1,
+        step_touched: 1,
+        longest_gap_ns: Some(40 * MS),
+    };
     let mut merged = up.histogram().clone();
     merged.merge(down.histogram());
     (run, directions, merged)
@@ -226,7 +243,7 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
     };
     assert_eq!(facts.lost.total(), 21);
     let expected = Facts {
-        arrivals: 109,
+        arrivals: 126,
         departures: 2_000,
         resolution_ns: merged.percentile_ns(999_000),
         late: 1,
@@ -241,6 +258,10 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
         steal_ppm: Some(23_000),
         clock_steps: 1,
         stamps_replaced: 3,
+        stamps_implausible: 2,
+        longest_gap_ns: Some(40 * MS),
+        queued: 10,
+        uncut_udp_bursts: 11,
         balanced: true,
         log_lost_records: 4,
         peer_ended_early: true,
@@ -259,6 +280,8 @@ fn every_word_in_json_is_its_word_in_text() {
         steal_ppm: Some(23_000),
         clock_steps: 1,
         stamps_replaced: 12_345,
+        stamps_implausible: 1,
+        longest_gap_ns: Some(75_300 * MS),
         balanced: false,
         witness_ok: Some(false),
         lost: OwnLoss {
@@ -272,13 +295,87 @@ fn every_word_in_json_is_its_word_in_text() {
         ..late()
     };
     let verdict = judge(&worst);
-    assert_eq!(verdict.reasons.len(), 13);
+    assert_eq!(verdict.reasons.len(), 14);
     for finding in &verdict.reasons {
         assert_eq!(serde_json::to_value(finding.word).unwrap(), finding.word.word());
         // So that the ten lines need not cut it: a label of 11 columns stands before it.
         assert!(finding.text.len() <= 89, "{} columns: {}", finding.text.len(), finding.text);
         assert!(finding.text.contains(": "), "names a remedy: {}", finding.text);
     }
+}
+
+#[test]
+fn every_note_has_its_word_in_json_and_fits_its_line() {
+    let n = 1_234_567;
+    let facts = Facts {
+        steal_ppm: Some(23_000),
+        stamps_replaced: n,
+        log_lost_records: n,
+        queued: n,
+        uncut_udp_bursts: n,
+        peer_ended_early: true,
+        departures: 999,
+        ..quiet()
+    };
+    let untouched = Facts { stamps_replaced: 0, clock_steps: n, departures: 0, ..facts.clone() };
+    let no_packets = Facts { arrivals: 0, ..quiet() };
+    let verdicts = [judge(&facts), judge(&untouched), judge(&no_packets)];
+    let mut words = std::collections::BTreeSet::new();
+    for note in verdicts.iter().flat_map(|verdict| &verdict.notes) {
+        assert_eq!(serde_json::to_value(note.word).unwrap(), note.word.word());
+        assert!(note.text.len() <= 89, "{} columns: {}", note.text.len(), note.text);
+        words.insert(note.word);
+    }
+    assert_eq!(words.len(), 10);
+}
+
+#[test]
+fn the_note_that_weighs_most_comes_first() {
+    let mut facts = Facts {
+        steal_ppm: Some(23_000),
+        stamps_replaced: 1,
+        log_lost_records: 1,
+        queued: 1,
+        uncut_udp_bursts: 1,
+        peer_ended_early: true,
+        departures: 999,
+        ..quiet()
+    };
+    let after = [Note::PeerEndedEarly, Note::FewPackets, Note::Steal];
+    let first = [Note::LogIncomplete, Note::StampsReplaced, Note::CutOff, Note::UdpBursts];
+    assert_eq!(notes(&facts), [&first[..], &after].concat());
+    (facts.stamps_replaced, facts.clock_steps) = (0, 1);
+    let first = [Note::LogIncomplete, Note::CutOff, Note::UdpBursts, Note::ClockStep];
+    assert_eq!(notes(&facts), [&first[..], &after].concat());
+}
+
+#[test]
+fn packets_still_held_and_uncut_bursts_are_notes_with_their_number() {
+    let text = |facts: &Facts| judge(facts).notes[0].text.clone();
+    let held = text(&Facts { queued: 1_500, ..quiet() });
+    assert_eq!(held, "1,500 packets were still on their way when the run ended");
+    assert!(text(&Facts { uncut_udp_bursts: 7, ..quiet() }).starts_with("7 UDP bursts"));
+}
+
+#[test]
+fn a_gap_in_the_looks_at_the_queue_is_a_stall_when_packets_felt_it() {
+    assert!(judge(&stalled()).reasons[0].text.contains("for 9.00 s"));
+    let gap = Facts { longest_gap_ns: Some(9_000 * MS), ..quiet() };
+    assert_eq!(reasons(&gap), [], "nothing came in it");
+    assert_eq!(reasons(&Facts { late: 1, ..gap.clone() }), [Reason::Stalled]);
+    let lost = OwnLoss { receive_buffer: 1, ..OwnLoss::default() };
+    assert_eq!(reasons(&Facts { lost, ..gap }), [Reason::Stalled, Reason::ReceiveBuffer]);
+    assert_eq!(reasons(&Facts { longest_gap_ns: Some(2_000 * MS), ..stalled() }), []);
+    assert_eq!(reasons(&Facts { longest_gap_ns: None, ..stalled() }), []);
+}
+
+#[test]
+fn packets_unread_at_the_end_are_no_loss_but_they_came() {
+    let (run, mut directions) = (Run::default(), Directions::default());
+    directions.up.lost_before.unread_at_end = 5;
+    let facts = Facts::new(&Host::default(), &run, &directions, &Histogram::new(), None);
+    assert_eq!(facts.lost.total(), 0);
+    assert_eq!((reasons(&facts), notes(&facts)), (vec![], vec![Note::NoDepartures]));
 }
 
 #[test]

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
+    /// The driver did not look at its queue for longer than 2 s while packets came.
+    Stalled,
     /// The driver had more to do than one processor does.
     Overloaded,
     /// The driver waited for a processor for more than 1 % of the run while departures were late.
@@ -39,6 +41,7 @@ impl Reason {
     /// The word as in JSON.
     pub const fn word(self) -> &'static str {
         match self {
+            Self::Stalled => "stalled",
             Self::Overloaded => "overloaded",
             Self::Starved => "starved",
             Self::Steal => "steal",
@@ -80,9 +83,29 @@ pub enum Note {
     LogIncomplete,
     /// The peer ended before the command.
     PeerEndedEarly,
+    /// Packets were still held when the run ended.
+    CutOff,
+    /// Bursts of UDP crossed uncut, so that packets are an estimate.
+    UdpBursts,
 }
 
 impl Note {
+    /// The word as in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NoPackets => "no_packets",
+            Self::NoDepartures => "no_departures",
+            Self::FewPackets => "few_packets",
+            Self::Steal => "steal",
+            Self::ClockStep => "clock_step",
+            Self::StampsReplaced => "stamps_replaced",
+            Self::LogIncomplete => "log_incomplete",
+            Self::PeerEndedEarly => "peer_ended_early",
+            Self::CutOff => "cut_off",
+            Self::UdpBursts => "udp_bursts",
+        }
+    }
+
     pub(super) fn because(self, text: impl Into<String>) -> Finding<Self> {
         Finding { word: self, text: text.into() }
     }

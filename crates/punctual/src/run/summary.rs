@@ -113,6 +113,7 @@ pub(super) fn direction(
         lost_before: report::LostBefore {
             receive_buffer: counts.receive_buffer,
             nfqueue_full: gate.queue_full,
+            ..report::LostBefore::default()
         },
         flushed_by_kernel: counts.flushed,
         bytes: report::Bytes {
@@ -127,6 +128,7 @@ pub(super) fn direction(
             stale: counts.stamps.stale,
             clock_steps: counts.stamps.clock_steps,
             step_touched: counts.stamps.step_touched,
+            ..report::Stamps::default()
         },
         rule_counter: Some(report::RuleCounter {
             packets: gate.rule.packets,
