@@ -1,5 +1,9 @@
 //! The program: command line, configuration, report. One file per subcommand.
 
+// They panic when the stream cannot be written: `tell` does not, and what a command prints as its
+// result goes through `writeln!`, whose error is its failure.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod clean;
 pub mod cli;
 pub mod demo;
@@ -12,6 +16,8 @@ pub mod traffic;
 pub mod verify;
 pub mod witness;
 
+use std::fmt::Display;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -55,6 +61,12 @@ fn answer(error: &clap::Error) -> ExitCode {
 }
 
 fn report_failure(failure: &Failure) -> ExitCode {
-    eprintln!("punctual: {failure}");
+    tell(format_args!("punctual: {failure}"));
     ExitCode::from(failure.status())
+}
+
+/// Writes a message and a line's end to standard error, at once. Where that cannot be written (a
+/// closed pipe, a full disk) there is nobody to tell, and the work goes on.
+pub(crate) fn tell(message: impl Display) {
+    let _ = std::io::stderr().write_all(format!("{message}\n").as_bytes());
 }

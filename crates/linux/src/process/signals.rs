@@ -8,8 +8,14 @@ use crate::sys;
 
 /// SIGINT, SIGTERM, SIGHUP and SIGQUIT, blocked and read by `poll`. SIGTSTP keeps its effect:
 /// the terminal stops the command and the engine together.
+///
+/// A signal that the program was started to ignore (`nohup(1)`) stays ignored: blocked, it would
+/// be kept and read.
 #[derive(Debug)]
-pub struct SignalFd(OwnedFd);
+pub struct SignalFd {
+    fd: OwnedFd,
+    blocked: Vec<i32>,
+}
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,27 +31,42 @@ impl SignalFd {
     /// Blocks the signals in the calling thread, and in the threads it starts from now on; to be
     /// called before there are others. The command gets an empty signal mask again.
     pub fn new() -> Result<Self, Errno> {
-        sys::process::block_and_open(&SIGNALS).map(Self)
+        let mut blocked = Vec::new();
+        for signal in SIGNALS {
+            if !sys::process::is_ignored(signal)? {
+                blocked.push(signal);
+            }
+        }
+        Ok(Self { fd: sys::process::block_and_open(&blocked)?, blocked })
     }
 
     /// The next signal, without waiting.
     pub fn next(&self) -> Result<Option<Received>, Errno> {
-        let info = sys::process::read_signal(self.0.as_fd())?;
+        let info = sys::process::read_signal(self.fd.as_fd())?;
         Ok(info.map(|info| Received { signal: info.signal, from_terminal: info.code == SI_KERNEL }))
     }
 }
 
 impl AsFd for SignalFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 
 impl Drop for SignalFd {
     fn drop(&mut self) {
+        // One that is pending would kill the process at once.
+        while let Ok(Some(_)) = self.next() {}
         // Fails only for numbers that are no signals; these were accepted before.
-        let _ = sys::process::unblock(&SIGNALS);
+        let _ = sys::process::unblock(&self.blocked);
     }
+}
+
+/// From now on a write beyond the limit of a file's size (`ulimit -f`) fails with `EFBIG`, as on a
+/// full disk, instead of killing the process by SIGXFSZ. Programs started later find that signal
+/// as this one did.
+pub fn outlive_file_size_limit() -> Result<(), Errno> {
+    sys::process::ignore_file_size_signal()
 }
 
 const SIGNALS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];

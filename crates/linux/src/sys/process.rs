@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -57,6 +58,10 @@ unsafe fn execute(program: &CStr, argv: &[*const libc::c_char], keep: &[RawFd]) 
     for &fd in keep {
         // SAFETY: changes a flag of a descriptor of this child's own table.
         unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
+    }
+    if FILE_SIZE_SIGNAL_IGNORED.load(Ordering::Relaxed) {
+        // SAFETY: the default action is no code of ours; ignored signals stay so over an execve.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
     }
     // SAFETY: all arrays are null-terminated; on return nothing was changed, and `_exit` runs no
     // code of ours.
@@ -139,6 +144,33 @@ pub(crate) fn block(signals: &[i32]) -> Result<(), Errno> {
 pub(crate) fn unblock(signals: &[i32]) -> Result<(), Errno> {
     change_mask(libc::SIG_UNBLOCK, signals)
 }
+
+/// Whether the process ignores `signal`.
+pub(crate) fn is_ignored(signal: i32) -> Result<bool, Errno> {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action the call only stores the present one.
+    if unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) } != 0 {
+        return Err(last_error());
+    }
+    // SAFETY: a call that succeeded has filled the structure.
+    Ok(unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN)
+}
+
+/// Ignores SIGXFSZ in this process, not in what [`clone_and_execute`] starts.
+pub(crate) fn ignore_file_size_signal() -> Result<(), Errno> {
+    if is_ignored(libc::SIGXFSZ)? {
+        return Ok(());
+    }
+    // SAFETY: to ignore a signal runs no code of ours.
+    if unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } == libc::SIG_ERR {
+        return Err(last_error());
+    }
+    FILE_SIZE_SIGNAL_IGNORED.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether it was this process that ignored it, and children are to have it back.
+static FILE_SIZE_SIGNAL_IGNORED: AtomicBool = AtomicBool::new(false);
 
 /// Unblocks every signal in the calling thread: what a program expects to find when it starts.
 pub(crate) fn unblock_all() -> Result<(), Errno> {

@@ -19,7 +19,9 @@ use crate::verify;
 /// receiver of our own on both ends, so that no other program is needed.
 pub(super) fn show() -> Result<Shown, Failure> {
     let directory = Directory::new()?;
-    eprintln!("punctual demo: real packets through {LINK}, both ways; this takes about 12 s");
+    crate::tell(format_args!(
+        "punctual demo: real packets through {LINK}, both ways; this takes about 12 s"
+    ));
     let program = std::env::current_exe().context("cannot find this program's file")?;
     let at = Place { directory: &directory.0, program: quoted(&program) };
     let idle = at.idle(&program)?;

@@ -6,18 +6,24 @@ mod flows;
 mod gate;
 mod links;
 mod live;
+#[allow(clippy::print_stderr, reason = "to be told by `tell`")]
 mod session;
 mod summary;
+#[allow(clippy::print_stderr, reason = "to be told by `tell`")]
 mod supervise;
 mod witness;
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Write, stdout};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 
+use anyhow::Context;
 use punctual_linux::fault::Faults;
 use punctual_linux::host::Host;
+use punctual_linux::process::SignalFd;
+use punctual_linux::process::signals::outlive_file_size_limit;
 use punctual_measure::Report;
 use punctual_measure::report::text;
 use punctual_sched::LinkConfig;
@@ -33,7 +39,13 @@ use self::session::Finished;
 pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     let request = Request::check(options)?;
     let outputs = Outputs::open(options)?;
-    let finished = session::run(&request)?;
+    // Before any other thread exists, so that signals are blocked in all of them. They stay so: one
+    // that comes after the command's end must neither cut the report off nor take the place of the
+    // command's status.
+    let signals = SignalFd::new().context("cannot take over signals")?;
+    let signals = ManuallyDrop::new(signals);
+    outlive_file_size_limit().context("cannot ignore SIGXFSZ")?;
+    let finished = session::run(&request, &signals)?;
     outputs.write(&finished.report, options.quiet)?;
     Ok(exit_status(&finished, options.fail_unless_ok))
 }
@@ -121,9 +133,15 @@ impl<'a> Outputs<'a> {
     }
 
     fn write(self, report: &Report, quiet: bool) -> Result<(), Failure> {
+        // The report first: the summary's reader may be gone or slow.
+        let written = self.write_report(report);
         if !quiet {
-            eprint!("{}", text(report));
+            crate::tell(text(report).trim_end());
         }
+        written
+    }
+
+    fn write_report(self, report: &Report) -> Result<(), Failure> {
         let Some((path, file)) = self.report else { return Ok(()) };
         let mut json = serde_json::to_vec_pretty(report)?;
         json.push(b'\n');

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use punctual_linux::clock::{Offset, monotonic, process_cpu, realtime};
 use punctual_linux::driver::{ClockStep, Lane};
 use punctual_linux::lab::{DeviceStatistics, Lab, LabConfig, LabError};
@@ -43,10 +43,8 @@ pub(super) struct Finished {
 }
 
 /// Runs what is asked for.
-pub(super) fn run(request: &Request<'_>) -> Result<Finished, Failure> {
-    // Before any other thread exists: signals are blocked in all of them, and a user namespace
-    // can only be made by a process that has one.
-    let signals = SignalFd::new().context("cannot take over signals")?;
+pub(super) fn run(request: &Request<'_>, signals: &SignalFd) -> Result<Finished, Failure> {
+    // Before any other thread exists: a user namespace can only be made by a process that has one.
     let entered =
         user::enter(&request.faults).map_err(|refusal| refused(&refusal, &refusal.remedy()))?;
     Probe::run(&request.faults).map_err(|lack| refused(&lack, &lack.remedy()))?;
@@ -55,7 +53,7 @@ pub(super) fn run(request: &Request<'_>) -> Result<Finished, Failure> {
         request.options.name.as_deref(),
     )?;
     let session = Session::open(request, &entered, directory)?;
-    session.run(&signals).map_err(|error| match error.downcast_ref::<Interrupted>() {
+    session.run(signals).map_err(|error| match error.downcast_ref::<Interrupted>() {
         Some(Interrupted(signal)) => Failure::Interrupted(*signal),
         None => Failure::Own(error),
     })

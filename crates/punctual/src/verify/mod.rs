@@ -31,7 +31,7 @@ pub fn run(path: &Path, json: bool) -> anyhow::Result<u8> {
         Ok(outcome) if json => (outcome.to_json().to_string(), outcome.code()),
         Ok(outcome) => (outcome.to_string(), outcome.code()),
         Err(error) => {
-            eprintln!("punctual verify: {}: {error}", path.display());
+            crate::tell(format_args!("punctual verify: {}: {error}", path.display()));
             if !json {
                 return Ok(UNREADABLE);
             }

@@ -29,6 +29,7 @@ pub(crate) struct Run {
     environment: Vec<(OsString, OsString)>,
     command: Vec<OsString>,
     stdin: Option<Vec<u8>>,
+    under: Option<String>,
     quiet: bool,
     files: bool,
 }
@@ -52,6 +53,7 @@ impl Run {
             environment: Vec::new(),
             command: Vec::new(),
             stdin: None,
+            under: None,
             quiet: true,
             files: true,
         }
@@ -89,6 +91,12 @@ impl Run {
         self
     }
 
+    /// Started by a shell, after `script` and with `redirections`.
+    pub(crate) fn under(mut self, script: &str, redirections: &str) -> Self {
+        self.under = Some(format!("{script}\nexec \"$P\" \"$@\" {redirections}"));
+        self
+    }
+
     pub(crate) fn stdin(mut self, bytes: Vec<u8>) -> Self {
         self.stdin = Some(bytes);
         self
@@ -118,7 +126,14 @@ impl Run {
     }
 
     pub(crate) fn start(self) -> Running {
-        let mut command = Command::new(PUNCTUAL);
+        let mut command = match &self.under {
+            Some(script) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", script, "sh"]);
+                shell
+            }
+            None => Command::new(PUNCTUAL),
+        };
         command.arg("run").args(&self.options);
         if self.files {
             command.arg("--report").arg(self.file("report.json"));
@@ -209,6 +224,18 @@ impl Running {
         kill_process(self.pid, signal).expect("the run is there to be signalled");
     }
 
+    /// Sends `signal` again and again, `interval` apart, until the run has ended.
+    pub(crate) fn signal_to_the_end(&self, signal: Signal, interval: Duration) -> ExitStatus {
+        for _ in 0..PATIENCE.as_nanos() / interval.as_nanos() {
+            // It may have ended just now.
+            let _ = kill_process(self.pid, signal);
+            if let Ok(exit) = self.exit.recv_timeout(interval) {
+                return exit;
+            }
+        }
+        panic!("the run does not end: {}", self.stderr.text());
+    }
+
     /// Lets `span` pass while the run goes on.
     pub(crate) fn goes_on_for(&self, span: Duration) {
         match self.exit.recv_timeout(span) {
@@ -228,6 +255,11 @@ impl Running {
         let Ok(exit) = self.exit.recv_timeout(PATIENCE) else {
             panic!("the run does not end: {}{}", self.stdout.text(), self.stderr.text());
         };
+        self.ended(exit)
+    }
+
+    /// What is left of a run that ended so.
+    pub(crate) fn ended(mut self, exit: ExitStatus) -> Ended {
         self.over = true;
         self.stdout.closed();
         self.stderr.closed();

@@ -14,6 +14,7 @@ mod odd_packets;
 mod replay;
 mod report;
 mod roles;
+mod surroundings;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     tests.extend(odd_packets::tests());
     tests.extend(cases::tests());
     tests.extend(bad_luck::tests());
+    tests.extend(surroundings::tests());
     let code = support::run(&tests, trial);
     harness::tidy();
     code

@@ -1,0 +1,80 @@
+//! What the program is started in: its limits, its signals, its streams, other runs.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::harness::{Run, udp_receiver, udp_sender};
+use crate::report::Report;
+use crate::support::Test;
+
+pub(crate) fn tests() -> Vec<Test> {
+    tests![
+        signals_until_the_end_leave_report_and_status_whole,
+        a_signal_ignored_at_the_start_stays_ignored,
+        output_that_cannot_be_written_changes_no_result,
+        a_limit_of_file_sizes_is_a_full_disk,
+    ]
+    .into()
+}
+
+fn signals_until_the_end_leave_report_and_status_whole() {
+    for interval in [1, 5] {
+        let script = "trap 'exit 7' TERM; echo ready; while :; do :; done";
+        let running = Run::new("delay=20ms").sh(script).start();
+        running.stdout.says("ready");
+        let exit = running.signal_to_the_end(Signal::TERM, Duration::from_millis(interval));
+        let ended = running.ended(exit);
+        let json = std::fs::read(ended.file("report.json")).expect("it was made at the start");
+        let report = Report::parse(&json);
+        // A shell that is slow to be scheduled meets its third request, and is killed.
+        let status = report.run()["exit_status"].as_i64();
+        assert!(matches!(status, Some(7 | 137)), "{status:?}");
+        assert_eq!(exit.code().map(i64::from), status, "{exit}");
+    }
+}
+
+/// `nohup punctual run ...`: the terminal that goes away is not the end of the run.
+fn a_signal_ignored_at_the_start_stays_ignored() {
+    let run = Run::new("").under("trap '' HUP", "");
+    let release = run.file("peer");
+    let peer = "echo up; cat \"$T/peer\"; exec \"$P\" traffic udp-receive 0.0.0.0:5001";
+    let running = run.peer(peer).sh("kill -HUP $$; exit 4").start();
+    running.stderr.says("up");
+    running.signal(Signal::HUP);
+    std::fs::write(release, "go\n").expect("the peer reads it");
+    running.wait().report_after(4);
+}
+
+fn output_that_cannot_be_written_changes_no_result() {
+    let full = Run::new("").loud().under("", "2>/dev/full").sh("exit 5").finish();
+    full.report_after(5);
+    let closed = Run::new("").loud().under("", "2>&1 | :").sh("exit 5").finish();
+    let json = std::fs::read(closed.file("report.json")).expect("it was made at the start");
+    assert_eq!(Report::parse(&json).run()["exit_status"], 5);
+    let refused = Run::new("rate=x").under("", "2>/dev/full").finish();
+    assert_eq!(refused.status, 2);
+    let lost = Run::new("").plain().options(["--report", "-"]).under("", ">/dev/full");
+    let lost = lost.sh("exit 5").finish();
+    assert_eq!(lost.status, 125);
+    assert!(lost.stderr.contains("--report: cannot write"), "{}", lost.stderr);
+}
+
+fn a_limit_of_file_sizes_is_a_full_disk() {
+    // Blocks of 512 bytes: the report fits, the log does not.
+    let ended = Run::new("")
+        .under("ulimit -f 100", "")
+        .peer(&udp_receiver("--idle 300ms"))
+        .sh(&format!(
+            "{}; grep SigIgn /proc/self/status >&2; exit 6",
+            udp_sender("--packets 20000 --duration 500ms --size 64")
+        ))
+        .finish();
+    let report = ended.report_after(6);
+    let lost = report.run()["log"]["lost_records"].as_u64();
+    assert!(lost.is_some_and(|lost| lost > 0), "{:#}", report.run());
+    // The command has the signal as it was: bit 24 of what it ignores is clear.
+    let (_, ignored) = ended.stderr.split_once("SigIgn:").expect("grep finds it");
+    let ignored = u64::from_str_radix(ignored.trim(), 16).expect("it is a mask");
+    assert_eq!(ignored & 1 << 24, 0, "SIGXFSZ is ignored by the command: {ignored:x}");
+}
