@@ -6,19 +6,20 @@
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use punctual_linux::namespace::Caller;
 use serde_json::json;
 
 use crate::cli::CleanOptions;
-use crate::runtime;
+use crate::runtime::{self, Tidied};
 
 /// Tidies, and says what was removed and what is running.
 pub fn run(options: &CleanOptions) -> Result<u8> {
-    let base = runtime::base_directory(Caller::current().uid);
-    let (removed, running) = runtime::remove_stale(&base)?;
+    let base = runtime::base_directory();
+    let Tidied { removed, running, problems } = runtime::remove_stale(&base)?;
     let mut stdout = std::io::stdout().lock();
     let written = if options.json {
-        let result = json!({ "directory": base, "removed": removed, "running": running });
+        let result = json!({
+            "directory": base, "removed": removed, "running": running, "problems": problems,
+        });
         writeln!(stdout, "{result}")
     } else {
         let list = |names: &[String]| {
@@ -27,5 +28,11 @@ pub fn run(options: &CleanOptions) -> Result<u8> {
         writeln!(stdout, "removed: {}\nrunning: {}", list(&removed), list(&running))
     };
     written.context("cannot write to stdout")?;
-    Ok(0)
+    for problem in &problems {
+        crate::tell(format_args!("punctual: {problem}"));
+    }
+    Ok(if problems.is_empty() { 0 } else { NOT_ALL })
 }
+
+/// Something could not be removed.
+const NOT_ALL: u8 = 125;

@@ -1,16 +1,22 @@
-//! The directory of a running link, where others find it: `$XDG_RUNTIME_DIR/punctual/NAME`, for
-//! root `/run/punctual/NAME`, else `/tmp/punctual-UID/NAME`; mode 0700.
+//! The directory of a running link, where others find it: for root `/run/punctual/NAME`, else
+//! `$XDG_RUNTIME_DIR/punctual/NAME`, else `/tmp/punctual-UID/NAME`; mode 0700.
 //!
 //! A live run holds a lock on its directory's `lock` file. The lock goes with the process, however
 //! it died; so a directory whose lock is free is stale, and nothing has to be trusted about
-//! process numbers.
+//! process numbers. Who makes or removes a directory holds the lock of the base meanwhile: one that
+//! is made and not locked yet looks stale.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use punctual_linux::clock::monotonic;
+use punctual_linux::wait::sleep_until;
+use punctual_sched::Duration;
+use rustix::fs::{Access, OFlags};
+use rustix::process::geteuid;
 
 /// A run's directory; removed on drop.
 #[derive(Debug)]
@@ -22,23 +28,33 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Claims `name`, or the first free of `lab`, `lab-2`, ... Stale directories are removed.
+    /// Claims `name`, or the first free of `lab`, `lab-2`, ... Stale directories are removed; what
+    /// cannot be removed is told and left.
     pub fn claim(base: &Path, name: Option<&str>) -> Result<Self> {
         prepare_base(base)?;
-        remove_stale(base)?;
+        let held = lock_base(base)?;
+        for problem in tidy(base, &held)?.problems {
+            crate::tell(format_args!("punctual: warning: {problem}"));
+        }
         if let Some(name) = name {
             check_name(name)?;
             return Self::try_claim(base, name)?.with_context(|| {
                 format!("a run named \"{name}\" is running: choose another --name")
             });
         }
+        let mut problem = None;
         for number in 1..=MOST_RUNS {
             let name = if number == 1 { "lab".to_owned() } else { format!("lab-{number}") };
-            if let Some(directory) = Self::try_claim(base, &name)? {
-                return Ok(directory);
+            match Self::try_claim(base, &name) {
+                Ok(Some(directory)) => return Ok(directory),
+                Ok(None) => {}
+                // What is wrong with one name need not be with the next.
+                Err(error) => problem = Some(error),
             }
         }
-        bail!("{MOST_RUNS} runs are running under {}: give a --name", base.display())
+        Err(problem.unwrap_or_else(|| {
+            anyhow!("{MOST_RUNS} runs are running under {}: give a --name", base.display())
+        }))
     }
 
     /// The run's name.
@@ -57,6 +73,7 @@ impl RunDirectory {
             .write(true)
             .create(true)
             .truncate(false)
+            .custom_flags(AT_ONCE)
             .open(&file)
             .with_context(|| format!("cannot open {}", file.display()))?;
         match lock.try_lock() {
@@ -66,11 +83,6 @@ impl RunDirectory {
                 return Err(error).with_context(|| format!("cannot lock {}", file.display()));
             }
         }
-        // Between our open and our lock, somebody tidying up may have removed the file.
-        let ours = lock.metadata()?.ino();
-        if fs::metadata(&file).map(|named| named.ino()).ok() != Some(ours) {
-            return Ok(None);
-        }
         lock.set_len(0)?;
         writeln!(lock, "{}", std::process::id())?;
         Ok(Some(Self { path, name: name.to_owned(), _lock: lock }))
@@ -79,55 +91,149 @@ impl RunDirectory {
 
 impl Drop for RunDirectory {
     fn drop(&mut self) {
-        // What is left behind is stale and goes with the next start.
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-/// Where the caller's runs are. `uid` is the caller's own, also inside a user namespace.
-pub fn base_directory(uid: u32) -> PathBuf {
-    if uid == 0 {
-        return PathBuf::from("/run/punctual");
-    }
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(runtime) if Path::new(&runtime).is_absolute() && Path::new(&runtime).is_dir() => {
-            Path::new(&runtime).join("punctual")
+        // What is left behind is stale and goes with the next start. Without the base's lock, a
+        // start could claim the directory while it goes.
+        if let Some(base) = self.path.parent()
+            && let Ok(_held) = lock_base(base)
+        {
+            let _ = fs::remove_dir_all(&self.path);
         }
-        _ => PathBuf::from(format!("/tmp/punctual-{uid}")),
     }
 }
 
-/// Removes the directories of runs that are no more. Returns the names of what was removed and of
-/// what is running.
-pub fn remove_stale(base: &Path) -> Result<(Vec<String>, Vec<String>)> {
-    let (mut removed, mut running) = (Vec::new(), Vec::new());
-    let entries = match fs::read_dir(base) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((removed, running)),
-        other => other.with_context(|| format!("cannot read {}", base.display()))?,
+/// Where the runs of this process's effective user are; to be asked before the process enters a
+/// user namespace of its own.
+///
+/// The first place that can be used. Root of a user namespace (`unshare -Ur`) has no `/run`, and
+/// stands in `/tmp` under the uid that it has outside.
+pub fn base_directory() -> PathBuf {
+    let uid = geteuid().as_raw();
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let places = places(uid, outer_uid(&map, uid), runtime.as_deref());
+    let [others @ .., last] = places.as_slice() else { unreachable!("there is always /tmp") };
+    others.iter().find(|place| is_usable(place)).unwrap_or(last).clone()
+}
+
+/// In the order of preference.
+fn places(uid: u32, outer_uid: u32, runtime: Option<&Path>) -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    if uid == 0 {
+        places.push("/run/punctual".into());
+    }
+    if let Some(runtime) = runtime
+        && runtime.is_absolute()
+        && runtime.is_dir()
+    {
+        places.push(runtime.join("punctual"));
+    }
+    places.push(format!("/tmp/punctual-{outer_uid}").into());
+    places
+}
+
+fn is_usable(base: &Path) -> bool {
+    prepare_base(base).is_ok() && rustix::fs::access(base, Access::WRITE_OK).is_ok()
+}
+
+/// What `uid` is outside of the user namespace whose map this is: lines of first uid inside, first
+/// uid outside, count (`user_namespaces(7)`).
+fn outer_uid(map: &str, uid: u32) -> u32 {
+    let outer = |line: &str| {
+        let numbers: Vec<u32> = line.split_whitespace().flat_map(str::parse).collect();
+        let [inside, outside, count] = numbers[..] else { return None };
+        let offset = uid.checked_sub(inside).filter(|offset| *offset < count)?;
+        outside.checked_add(offset)
     };
+    map.lines().find_map(outer).unwrap_or(uid)
+}
+
+/// What tidying found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Tidied {
+    /// Names of what was removed.
+    pub removed: Vec<String>,
+    /// Names of what is running.
+    pub running: Vec<String>,
+    /// What could not be looked at or removed, and why.
+    pub problems: Vec<String>,
+}
+
+/// Removes the directories of runs that are no more.
+pub fn remove_stale(base: &Path) -> Result<Tidied> {
+    if !base.exists() {
+        return Ok(Tidied::default());
+    }
+    tidy(base, &lock_base(base)?)
+}
+
+/// `_held` is the lock of the base.
+fn tidy(base: &Path, _held: &File) -> Result<Tidied> {
+    let mut tidied = Tidied::default();
+    let entries = fs::read_dir(base).with_context(|| format!("cannot read {}", base.display()))?;
     for entry in entries {
-        let path = entry?.path();
+        let path = entry.with_context(|| format!("cannot read {}", base.display()))?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         if check_name(name).is_err() || !path.is_dir() {
             continue;
         }
-        let lock = match File::open(path.join("lock")) {
-            Ok(lock) => Some(lock),
-            // A directory that a start has made and not locked yet, or one without a lock at all.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error).with_context(|| format!("cannot open lock of {name}")),
-        };
-        if lock.as_ref().is_none_or(|lock| lock.try_lock().is_ok()) {
-            fs::remove_dir_all(&path)
-                .with_context(|| format!("cannot remove {}", path.display()))?;
-            removed.push(name.to_owned());
-        } else {
-            running.push(name.to_owned());
+        match remove_if_stale(&path) {
+            Ok(true) => tidied.removed.push(name.to_owned()),
+            Ok(false) => tidied.running.push(name.to_owned()),
+            Err(error) => {
+                tidied.problems.push(format!("cannot remove {}: {error}", path.display()));
+            }
         }
     }
-    removed.sort();
-    running.sort();
-    Ok((removed, running))
+    tidied.removed.sort();
+    tidied.running.sort();
+    tidied.problems.sort();
+    Ok(tidied)
+}
+
+/// `false`: a run holds it.
+fn remove_if_stale(path: &Path) -> io::Result<bool> {
+    let lock = match OpenOptions::new().read(true).custom_flags(AT_ONCE).open(path.join("lock")) {
+        Ok(lock) => Some(lock),
+        // Of a start that was killed before it made the lock.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    match lock.as_ref().map_or(Ok(()), File::try_lock) {
+        Ok(()) => fs::remove_dir_all(path).map(|()| true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Waits for the lock of the base, which is held for as long as a directory takes to be made or
+/// removed.
+fn lock_base(base: &Path) -> Result<File> {
+    let path = base.join(".lock");
+    let lock = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(AT_ONCE)
+        .open(&path)
+        .with_context(|| format!("cannot open {}", path.display()))?;
+    let deadline = monotonic() + BASE_PATIENCE;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) if monotonic() < deadline => {
+                sleep_until(monotonic() + BASE_POLL);
+            }
+            Err(TryLockError::WouldBlock) => bail!(
+                "another start has held {} for {BASE_PATIENCE}: end it, see `fuser {}`",
+                path.display(),
+                path.display()
+            ),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+        }
+    }
 }
 
 /// The base belongs to the caller alone: in `/tmp` anybody could have made it first.
@@ -138,7 +244,7 @@ fn prepare_base(base: &Path) -> Result<()> {
         .create(base)
         .with_context(|| format!("cannot create {}", base.display()))?;
     let metadata = fs::symlink_metadata(base)?;
-    let me = rustix::process::geteuid().as_raw();
+    let me = geteuid().as_raw();
     if !metadata.is_dir() || metadata.uid() != me || metadata.mode() & 0o077 != 0 {
         bail!(
             "{} is not a directory of yours with mode 0700: remove it, or set XDG_RUNTIME_DIR",
@@ -162,6 +268,11 @@ pub fn check_name(name: &str) -> Result<()> {
 }
 
 const MOST_RUNS: usize = 1000;
+/// A fifo in a file's place is an error, and no wait for whoever opens its other end.
+const AT_ONCE: i32 = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).bits().cast_signed();
+/// For the lock of the base: a thousand times what a start holds it.
+const BASE_PATIENCE: Duration = Duration::from_secs(10);
+const BASE_POLL: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {
@@ -183,8 +294,8 @@ mod tests {
         let taken = RunDirectory::claim(&base, Some("lab")).unwrap_err();
         assert!(taken.to_string().contains("is running"), "{taken}");
         drop((first, second));
-        assert_eq!(fs::read_dir(&base).unwrap().count(), 0);
-        fs::remove_dir(&base).unwrap();
+        assert_eq!(names(&base), [".lock"]);
+        fs::remove_dir_all(&base).unwrap();
     }
 
     #[test]
@@ -197,10 +308,70 @@ mod tests {
         assert!(!base.join("dead").exists());
         fs::create_dir(base.join("dead")).unwrap();
         fs::write(base.join("dead/lock"), "").unwrap();
-        let (removed, running) = remove_stale(&base).unwrap();
-        assert_eq!((removed, running), (vec!["dead".to_owned()], vec!["live".to_owned()]));
+        let tidied = remove_stale(&base).unwrap();
+        assert_eq!(
+            (&*tidied.removed, &*tidied.running),
+            (&["dead".into()][..], &["live".into()][..])
+        );
         drop(live);
-        fs::remove_dir(&base).unwrap();
+        fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_judged_stops_no_start() {
+        let base = base("odd");
+        DirBuilder::new().mode(0o700).create(&base).unwrap();
+        for name in ["lab", "odd"] {
+            fs::create_dir(base.join(name)).unwrap();
+            // Cannot be opened: a link to itself, and that also by root.
+            std::os::unix::fs::symlink("lock", base.join(name).join("lock")).unwrap();
+        }
+        fs::write(base.join("lab-2"), "a file").unwrap();
+        let live = RunDirectory::claim(&base, None).unwrap();
+        assert_eq!(live.name(), "lab-3");
+        let problems = remove_stale(&base).unwrap().problems;
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[1].contains("odd"), "{problems:?}");
+        fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn starts_at_one_time_all_get_a_directory() {
+        let base = base("parallel");
+        let base = &base;
+        for _ in 0..50 {
+            std::thread::scope(|scope| {
+                let starts: Vec<_> =
+                    (0..8).map(|_| scope.spawn(|| RunDirectory::claim(base, None))).collect();
+                for start in starts {
+                    let directory = start.join().unwrap().unwrap();
+                    assert!(directory.path.join("lock").exists(), "{}", directory.name());
+                }
+            });
+        }
+        assert_eq!(names(base), [".lock"]);
+        fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn each_user_has_a_place_of_its_own() {
+        let temporary = std::env::temp_dir();
+        let [runtime, theirs] = [temporary.join("punctual"), "/tmp/punctual-1000".into()];
+        assert_eq!(places(1000, 1000, Some(&temporary)), [runtime.clone(), theirs.clone()]);
+        assert_eq!(places(1000, 1000, Some(Path::new("relative"))), places(1000, 1000, None));
+        assert_eq!(places(0, 1000, Some(&temporary)), ["/run/punctual".into(), runtime, theirs]);
+        let map = "         0       1000          1\n         1     100000      65536\n";
+        assert_eq!(
+            [0, 1, 65_536, 65_537].map(|uid| outer_uid(map, uid)),
+            [1000, 100_000, 165_535, 65_537]
+        );
+        assert_eq!(outer_uid("0 0 4294967295\n", 1000), 1000);
+    }
+
+    fn names(base: &Path) -> Vec<String> {
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name();
+        let names = fs::read_dir(base).unwrap().map(name);
+        names.map(|name| name.into_string().unwrap()).collect()
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Write, stdout};
 use std::mem::ManuallyDrop;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use punctual_linux::fault::Faults;
@@ -59,6 +59,9 @@ pub(crate) struct Request<'a> {
     seed: u64,
     faults: Faults,
     host: Host,
+    /// Where the run's directory goes; of the user who started the process, as whom it is no more
+    /// once it is in a user namespace.
+    base: PathBuf,
 }
 
 impl<'a> Request<'a> {
@@ -85,6 +88,7 @@ impl<'a> Request<'a> {
             seed: options.seed.unwrap_or_else(fresh_seed),
             faults: Faults::from_environment().map_err(Failure::usage)?,
             host,
+            base: runtime::base_directory(),
             options,
         })
     }

@@ -30,7 +30,7 @@ use super::supervise::{Ended, Interrupted, Supervisor};
 use super::witness::{RunWitness, Testimony};
 use crate::failure::Failure;
 use crate::log::{Direction, DirectionHeader, Epoch, Header, LogSender, LogSummary, LogWriter};
-use crate::runtime::{self, RunDirectory};
+use crate::runtime::RunDirectory;
 use crate::witness::ProbeLedger;
 
 /// A run that has ended.
@@ -48,10 +48,7 @@ pub(super) fn run(request: &Request<'_>, signals: &SignalFd) -> Result<Finished,
     let entered =
         user::enter(&request.faults).map_err(|refusal| refused(&refusal, &refusal.remedy()))?;
     Probe::run(&request.faults).map_err(|lack| refused(&lack, &lack.remedy()))?;
-    let directory = RunDirectory::claim(
-        &runtime::base_directory(entered.caller.uid),
-        request.options.name.as_deref(),
-    )?;
+    let directory = RunDirectory::claim(&request.base, request.options.name.as_deref())?;
     let session = Session::open(request, &entered, directory)?;
     session.run(signals).map_err(|error| match error.downcast_ref::<Interrupted>() {
         Some(Interrupted(signal)) => Failure::Interrupted(*signal),

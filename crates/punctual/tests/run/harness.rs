@@ -97,6 +97,13 @@ impl Run {
         self
     }
 
+    /// Started by another program that executes its last arguments.
+    pub(crate) fn under_program(self, words: &[&str]) -> Self {
+        let mut run = self;
+        run.under = Some(format!("exec {} \"$P\" \"$@\"", words.join(" ")));
+        run
+    }
+
     pub(crate) fn stdin(mut self, bytes: Vec<u8>) -> Self {
         self.stdin = Some(bytes);
         self

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::harness::{Run, udp_receiver, udp_sender};
+use crate::harness::{Run, is_root, runtime_directory, udp_receiver, udp_sender};
 use crate::report::Report;
 use crate::support::Test;
 
@@ -14,6 +14,9 @@ pub(crate) fn tests() -> Vec<Test> {
         a_signal_ignored_at_the_start_stays_ignored,
         output_that_cannot_be_written_changes_no_result,
         a_limit_of_file_sizes_is_a_full_disk,
+        forty_starts_at_one_time_all_run,
+        root_of_a_user_namespace_can_run,
+        sudo_and_its_caller_do_not_lock_each_other_out,
     ]
     .into()
 }
@@ -77,4 +80,34 @@ fn a_limit_of_file_sizes_is_a_full_disk() {
     let (_, ignored) = ended.stderr.split_once("SigIgn:").expect("grep finds it");
     let ignored = u64::from_str_radix(ignored.trim(), 16).expect("it is a mask");
     assert_eq!(ignored & 1 << 24, 0, "SIGXFSZ is ignored by the command: {ignored:x}");
+}
+
+fn forty_starts_at_one_time_all_run() {
+    let start = |_| Run::new("").plain().command(["true"]).start();
+    let runs: Vec<_> = (0..40).map(start).collect();
+    for run in runs {
+        let ended = run.wait();
+        assert_eq!((ended.status, &*ended.stderr), (0, ""));
+    }
+}
+
+/// `unshare -Ur punctual run ...`: uid 0, and nothing in `/run` is its own.
+fn root_of_a_user_namespace_can_run() {
+    let run = Run::new("").under_program(&["unshare", "--user", "--map-root-user"]);
+    let ended = run.sh("id -u; exit 6").finish();
+    ended.report_after(6);
+    assert_eq!(ended.text(), "0\n");
+}
+
+/// Under `sudo` the process is root's, and so is the directory that it makes.
+fn sudo_and_its_caller_do_not_lock_each_other_out() {
+    if !is_root() {
+        return;
+    }
+    let owner = "stat -c %u \"${0%/*}\"; exit 6";
+    let run = Run::new("").env("SUDO_UID", "1").env("SUDO_GID", "1");
+    let directory = runtime_directory(run.name());
+    let ended = run.command(["sh", "-c", owner, directory.to_str().expect("ASCII")]).finish();
+    assert_eq!(ended.report_after(6).run()["exit_status"], 6);
+    assert_eq!(ended.text(), "0\n", "{}", ended.stderr);
 }
