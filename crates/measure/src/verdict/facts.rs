@@ -49,7 +49,8 @@ pub struct Facts {
     pub balanced: bool,
     /// Log records that could not be written.
     pub log_lost_records: u64,
-    /// Whether the peer ended before the command.
+    /// Whether the peer ended before the command, and not with success: a server that serves one
+    /// client does that.
     pub peer_ended_early: bool,
     /// Whether the witness agrees, where there was one.
     pub witness_ok: Option<bool>,
@@ -151,7 +152,10 @@ impl Facts {
             uncut_udp_bursts: sum(|d| d.uncut_udp_bursts),
             balanced: both.into_iter().all(|d| d.packets.balanced()),
             log_lost_records: run.log.as_ref().map_or(0, |log| log.lost_records),
-            peer_ended_early: run.peer.as_ref().is_some_and(|peer| peer.ended_early),
+            peer_ended_early: run
+                .peer
+                .as_ref()
+                .is_some_and(|peer| peer.ended_early && peer.exit_status != Some(0)),
             witness_ok: witness.map(|witness| witness.ok),
         }
     }

@@ -102,7 +102,7 @@ impl Gate {
 const NUMBERS: [u16; 2] = [1, 2];
 /// Packets that the kernel shall hold for us at most. It may hold fewer whatever is asked: Linux
 /// 6.18 stops at 65,536, and what comes then is counted as `nfqueue_full`.
-pub(super) const QUEUE_LENGTH: u32 = 1_000_000;
+const QUEUE_LENGTH: u32 = 1_000_000;
 /// Wanted receive buffer, bytes: a tenth of a second of 400,000 small packets/s, at about 768
 /// bytes of kernel memory each.
 pub(super) const RECEIVE_BUFFER: usize = 32 << 20;

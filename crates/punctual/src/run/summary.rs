@@ -16,7 +16,7 @@ use punctual_sched::{Duration, LinkConfig, Snapshot};
 
 use super::account::{DirectionAccount, Live};
 use super::flows::drops_by_name;
-use super::gate::{GateCounts, QUEUE_LENGTH, RECEIVE_BUFFER};
+use super::gate::{GateCounts, RECEIVE_BUFFER};
 use super::links::Links;
 use crate::log::Direction as Way;
 
@@ -128,7 +128,7 @@ pub(super) fn direction(
             stale: counts.stamps.stale,
             clock_steps: counts.stamps.clock_steps,
             step_touched: counts.stamps.step_touched,
-            ..report::Stamps::default()
+            longest_gap_ns: Some(difference_ns(counts.longest_gap.as_nanos(), 0)),
         },
         rule_counter: Some(report::RuleCounter {
             packets: gate.rule.packets,
@@ -223,7 +223,8 @@ pub(super) fn host(
             cpu_dma_latency_ns: first.filter(|driver| driver.idle_held).map(|_| 0),
             memory_locked: None,
             receive_buffer_bytes: u64::try_from(receive_buffer).ok(),
-            nfqueue_length_packets: Some(u64::from(QUEUE_LENGTH)),
+            // Asked for and not refused; what the kernel makes of it cannot be asked.
+            nfqueue_length_packets: None,
             hold_limit_bytes: Some(super::hold_limit(host)),
         },
         lacks,

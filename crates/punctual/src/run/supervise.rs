@@ -183,7 +183,8 @@ impl<'a> Supervisor<'a> {
             Event::NotExecuted(Who::Peer, errno) => bail!("cannot start the peer's shell: {errno}"),
             Event::NotExecuted(Who::Command, errno) => {
                 // As a shell does, also when it is to be quiet: nothing else says why.
-                eprintln!("punctual: cannot execute {}: {errno}", self.program.display());
+                let program = self.program.display();
+                crate::tell(format_args!("punctual: cannot execute {program}: {errno}\n"));
                 self.command = Some(Event::status_of_failed_execution(errno));
             }
             Event::NotPrepared(who, errno, step) => {
