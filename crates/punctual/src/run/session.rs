@@ -213,7 +213,7 @@ impl<'a> Session<'a> {
             return;
         }
         if let Some(lack) = summary::receive_buffer_lack(self.gate.receive_buffer) {
-            crate::tell(format_args!("punctual: the machine lacks {lack}\n"));
+            crate::tell(format_args!("punctual: the machine lacks {lack}"));
         }
     }
 }

@@ -184,7 +184,7 @@ impl<'a> Supervisor<'a> {
             Event::NotExecuted(Who::Command, errno) => {
                 // As a shell does, also when it is to be quiet: nothing else says why.
                 let program = self.program.display();
-                crate::tell(format_args!("punctual: cannot execute {program}: {errno}\n"));
+                crate::tell(format_args!("punctual: cannot execute {program}: {errno}"));
                 self.command = Some(Event::status_of_failed_execution(errno));
             }
             Event::NotPrepared(who, errno, step) => {
