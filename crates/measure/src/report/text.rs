@@ -88,6 +88,17 @@ fn figure_lines(report: &Report) -> Vec<String> {
     lines
 }
 
+/// The rate, and the link's own where it has one: `19.08 Mbit/s of 20mbit`.
+fn carried(direction: &Direction) -> String {
+    let asked = direction.link.get("rate").filter(|asked| *asked != "unlimited");
+    match (direction.rate.frame_bps, asked) {
+        (Some(bps), Some(asked)) => format!("{} of {asked}", rate(bps)),
+        (Some(bps), None) => rate(bps),
+        // One departure or none has no rate.
+        (None, _) => "rate unknown".into(),
+    }
+}
+
 fn packets_line(name: &str, direction: &Direction) -> String {
     let packets = &direction.packets;
     let (lost, unread) = (direction.lost_before.total(), direction.lost_before.unread_at_end);
@@ -95,7 +106,7 @@ fn packets_line(name: &str, direction: &Direction) -> String {
         return labelled(name, "no packets");
     }
     // What may be cut off comes last.
-    let mut facts = vec![direction.rate.frame_bps.map_or_else(|| "no rate".into(), rate)];
+    let mut facts = vec![carried(direction)];
     let counted = |n: u64, what: &str| (n > 0).then(|| format!("{} {what}", count(n)));
     facts.extend(counted(lost, "lost before"));
     facts.extend(counted(direction.flushed_by_kernel, "flushed"));

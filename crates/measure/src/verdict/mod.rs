@@ -202,6 +202,9 @@ fn notes(facts: &Facts) -> Vec<Finding<Note>> {
             "arrival stamps were implausible and replaced by our reading",
         ),
         counted(facts.queued, Note::CutOff, "packets were still on their way when the run ended"),
+        (facts.witness_ok == Some(true)).then(|| {
+            Note::WitnessAgrees.because("the witness's probes and captures agree with this report")
+        }),
         counted(
             facts.uncut_udp_bursts,
             Note::UdpBursts,

@@ -85,6 +85,8 @@ pub enum Note {
     PeerEndedEarly,
     /// Packets were still held when the run ended.
     CutOff,
+    /// The independent witness agrees.
+    WitnessAgrees,
     /// Bursts of UDP crossed uncut, so that packets are an estimate.
     UdpBursts,
 }
@@ -102,6 +104,7 @@ impl Note {
             Self::LogIncomplete => "log_incomplete",
             Self::PeerEndedEarly => "peer_ended_early",
             Self::CutOff => "cut_off",
+            Self::WitnessAgrees => "witness_agrees",
             Self::UdpBursts => "udp_bursts",
         }
     }

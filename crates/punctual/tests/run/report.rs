@@ -23,6 +23,7 @@ pub(crate) struct Direction {
     pub(crate) marked: u64,
     /// Lost before they reached the link.
     pub(crate) lost_before: u64,
+    pub(crate) unread_at_end: u64,
     pub(crate) flushed: u64,
     /// Dropped at the lab's devices.
     pub(crate) devices: u64,
@@ -72,6 +73,7 @@ impl Direction {
             dropped: drops.collect(),
             marked: number(&packets["marked"]),
             lost_before: number(&lost["receive_buffer"]) + number(&lost["nfqueue_full"]),
+            unread_at_end: number(&lost["unread_at_end"]),
             flushed: number(&json["flushed_by_kernel"]),
             devices: devices
                 .iter()
