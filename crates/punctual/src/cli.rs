@@ -51,6 +51,10 @@ LINK is a list of NAME=VALUE in one argument, words as in tc(8):
   gso=auto         split|keep: cut the sender's bursts into packets first, or not
   hold=256mb       memory for packets on their way
 
+WHEN CMD ENDS
+  packets on their way get up to 1 s and the link's delay to arrive; then the peer gets
+  SIGTERM, and SIGKILL 2 s later; a signal to punctual ends it at once
+
 EXIT STATUS
   CMD's own; 2 bad usage, 3 CMD succeeded but the verdict is not ok and --fail-unless-ok
   was given, 125 punctual failed, 126 CMD cannot be executed, 127 CMD not found,

@@ -23,6 +23,7 @@ pub use header::{DirectionHeader, Epoch, Header, LimitRecord, LinkRecord};
 pub use reader::{Damage, Ending, Entry, LogReader, ReadError};
 pub use record::{Arrival, Departure, Dropped, Record};
 pub use trailer::{DirectionTrailer, EndRecord, SnapshotRecord, Trailer};
+pub(crate) use writer::open;
 pub use writer::{LogError, LogSender, LogWriter};
 
 /// A direction of the link. The two are independent links: only within one does order mean

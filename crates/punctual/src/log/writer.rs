@@ -1,7 +1,8 @@
 //! The log of a run: a sender per direction for the datapath, a thread that writes.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,6 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use punctual_sched::{Change, Instant, Output, Packet, Snapshot};
 use rtrb::{Consumer, Producer, RingBuffer};
+use rustix::fs::OFlags;
 
 use super::Direction;
 use super::blocks::{BlockWriter, DirectionEnd, LogSummary, Sink};
@@ -78,8 +80,8 @@ impl LogWriter {
         header: &Header,
         ring: usize,
     ) -> Result<(Self, [LogSender; 2]), LogError> {
-        let file = File::create(path)
-            .map_err(|error| LogError::Create { path: path.to_owned(), error })?;
+        let file =
+            open(path, true).map_err(|error| LogError::Create { path: path.to_owned(), error })?;
         Self::start(file, header, ring)
     }
 
@@ -113,6 +115,17 @@ impl LogWriter {
         self.thread.thread().unpark();
         self.thread.join().unwrap_or(Err(LogError::Panic))
     }
+}
+
+/// Opens a file for output, made where it is missing, `emptied` where it is not. A fifo that
+/// nobody reads is an error, where to wait for a reader could last for ever.
+pub(crate) fn open(path: &Path, emptied: bool) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(emptied)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
 }
 
 impl LogSender {

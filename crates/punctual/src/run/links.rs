@@ -1,6 +1,7 @@
 //! The two directions' links, from the file and the command line.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 use punctual_sched::LinkConfig;
@@ -72,8 +73,15 @@ struct File {
 impl File {
     fn read(path: &Path) -> Result<Self, Failure> {
         let name = path.display();
-        let text = fs::read_to_string(path)
+        let mut text = String::new();
+        fs::File::open(path)
+            .and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text))
             .map_err(|error| Failure::usage(format!("--config: cannot read {name}: {error}")))?;
+        if text.len() as u64 > LONGEST {
+            return Err(Failure::usage(format!(
+                "--config: {name} is larger than 1 MB: no file of link parameters"
+            )));
+        }
         let root: toml::Table = text
             .parse()
             .map_err(|error| Failure::usage(format!("{name}: {}", in_one_line(&text, &error))))?;
@@ -134,6 +142,9 @@ fn flatten(
     }
     Ok(())
 }
+
+/// Of a file with parameters, bytes: a thousand times what one takes.
+const LONGEST: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ mod supervise;
 mod witness;
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{Write, stdout};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use punctual_sched::LinkConfig;
 
 use crate::cli::RunOptions;
 use crate::failure::Failure;
-use crate::runtime;
+use crate::{log, runtime};
 
 use self::links::Links;
 use self::session::Finished;
@@ -77,6 +77,9 @@ impl<'a> Request<'a> {
                 "--peer-port: nothing will listen there without --peer CMD",
             ));
         }
+        if options.cc.as_ref().is_some_and(|name| name.trim().is_empty()) {
+            return Err(Failure::usage("--cc: expected a name, such as cubic"));
+        }
         if let Some(name) = &options.name {
             runtime::check_name(name).map_err(Failure::usage)?;
         }
@@ -117,23 +120,25 @@ fn fresh_seed() -> u64 {
 /// Where the results go, opened before anything is started.
 struct Outputs<'a> {
     report: Option<(&'a Path, Option<File>)>,
+    /// Held, for the lock on it; the log is written through a descriptor of its own.
+    _log: Option<File>,
 }
 
 impl<'a> Outputs<'a> {
     fn open(options: &'a RunOptions) -> Result<Self, Failure> {
-        let (report, log) = (options.report.as_deref(), options.log.as_deref());
-        if report.is_some() && report == log {
-            return Err(Failure::usage("--report and --log name the same file"));
+        let log = options.log.as_deref().map(|path| create("--log", path)).transpose()?;
+        let report = options.report.as_deref().map(|path| {
+            let file = if path == Path::new("-") { None } else { Some(create("--report", path)?) };
+            Ok::<_, Failure>((path, file))
+        });
+        let report = report.transpose()?;
+        // Emptied only now: until here it may be another run's.
+        for file in log.iter().chain(report.iter().filter_map(|(_, file)| file.as_ref())) {
+            if file.metadata()?.is_file() {
+                file.set_len(0)?;
+            }
         }
-        if let Some(log) = log {
-            // The log is created anew once there is something to write into it.
-            create("--log", log)?;
-        }
-        let file = |path| {
-            if path == Path::new("-") { Ok(None) } else { create("--report", path).map(Some) }
-        };
-        let report = report.map(|path| Ok::<_, Failure>((path, file(path)?))).transpose()?;
-        Ok(Self { report })
+        Ok(Self { report, _log: log })
     }
 
     fn write(self, report: &Report, quiet: bool) -> Result<(), Failure> {
@@ -159,10 +164,22 @@ impl<'a> Outputs<'a> {
     }
 }
 
+/// Opens or makes the file, and locks it, so that no other output is written into it: neither one
+/// of this run nor one of another.
 fn create(option: &str, path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|error| {
-        Failure::usage(format!("{option}: cannot create {}: {error}", path.display()))
-    })
+    let refused =
+        |error| Failure::usage(format!("{option}: cannot create {}: {error}", path.display()));
+    let file = log::open(path, false).map_err(refused)?;
+    if file.metadata().map_err(refused)?.is_file()
+        && matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+    {
+        return Err(Failure::usage(format!(
+            "{option}: {} is being written: by another run, or --report and --log name the same \
+             file",
+            path.display()
+        )));
+    }
+    Ok(file)
 }
 
 fn exit_status(finished: &Finished, fail_unless_ok: bool) -> u8 {

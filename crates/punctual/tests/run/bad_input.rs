@@ -8,6 +8,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_bad_link_is_refused_in_one_line,
         a_bad_option_is_refused_in_one_line,
         a_bad_file_is_refused_in_one_line,
+        an_output_that_is_in_use_is_refused,
         what_the_machine_refuses_is_told_apart_with_its_remedy,
     ]
     .into()
@@ -70,6 +71,8 @@ const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--net", "lab", "--threads", "3"], &["--threads", "3"]),
     (&["--net", "lab", "--precision", "strickt"], &["--precision", "strict"]),
     (&["--net", "lab", "--cc", "punctual-none"], &["--cc", "punctual-none"]),
+    (&["--net", "lab", "--cc", ""], &["--cc", "cubic"]),
+    (&["--net", "lab", "--config", "/dev/zero"], &["--config", "/dev/zero", "1 MB"]),
     (&["--net", "lab", "--both", "", "--both", ""], &["--both"]),
     (&["--net", "lab", "stray"], &["stray"]),
 ];
@@ -107,6 +110,25 @@ fn a_bad_file_is_refused_in_one_line() {
         refused(run.options(["--config", &path]), &[named, &["link.toml"]].concat());
     }
     refused(Run::new("").options(["--config", "/nonexistent.toml"]), &["/nonexistent.toml"]);
+}
+
+fn an_output_that_is_in_use_is_refused() {
+    let first = Run::new("");
+    let taken = ["report.json", "log", "peer"].map(|name| first.file(name));
+    let [report, log, fifo] = taken.each_ref().map(|path| path.to_str().expect("ASCII"));
+    let other = first.file("./other");
+    let dotted = format!("{}/./other", first.file("").display());
+    let other = other.to_str().expect("ASCII").to_owned();
+    refused(Run::new("").plain().options(["--report", &other, "--log", &dotted]), &["--report"]);
+    for option in ["--report", "--log"] {
+        refused(Run::new("").plain().options([option, fifo]), &[option, fifo]);
+    }
+    let mut first = first.sh("echo ready; cat").start();
+    first.stdout.says("ready");
+    refused(Run::new("").plain().options(["--log", log]), &["--log", log, "another run"]);
+    refused(Run::new("").plain().options(["--report", report]), &["--report", "another run"]);
+    first.close_stdin();
+    first.wait().report();
 }
 
 /// Exit status 2, one line that names all of `named`, and no trace of a run.

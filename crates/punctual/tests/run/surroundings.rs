@@ -40,12 +40,12 @@ fn signals_until_the_end_leave_report_and_status_whole() {
 /// `nohup punctual run ...`: the terminal that goes away is not the end of the run.
 fn a_signal_ignored_at_the_start_stays_ignored() {
     let run = Run::new("").under("trap '' HUP", "");
-    let release = run.file("peer");
-    let peer = "echo up; cat \"$T/peer\"; exec \"$P\" traffic udp-receive 0.0.0.0:5001";
+    let release = run.file("go");
+    let peer = "echo up; until [ -e \"$T/go\" ]; do sleep 0.01; done; exec \"$P\" traffic udp-receive 0.0.0.0:5001";
     let running = run.peer(peer).sh("kill -HUP $$; exit 4").start();
     running.stderr.says("up");
     running.signal(Signal::HUP);
-    std::fs::write(release, "go\n").expect("the peer reads it");
+    std::fs::write(release, "go\n").expect("the directory is ours");
     running.wait().report_after(4);
 }
 
