@@ -6,10 +6,8 @@ mod flows;
 mod gate;
 mod links;
 mod live;
-#[allow(clippy::print_stderr, reason = "to be told by `tell`")]
 mod session;
 mod summary;
-#[allow(clippy::print_stderr, reason = "to be told by `tell`")]
 mod supervise;
 mod witness;
 
