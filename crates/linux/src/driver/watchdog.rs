@@ -29,7 +29,9 @@ pub enum Style {
     Sleep,
     /// Sleeps to a learnt margin before it, then spins.
     Margin,
-    /// Never sleeps.
+    /// Polls from 1 ms before each deadline on: while the link is busy it never sleeps. Polling
+    /// through longer waits takes a processor from those who send and receive: with two of them
+    /// round trips of 20 ms took 80 us longer.
     Poll,
 }
 
@@ -69,8 +71,11 @@ impl Watchdog {
             return Plan::Now;
         }
         match (self.style, deadline) {
-            (Style::Poll, _) => Plan::Spin(deadline),
-            (Style::Sleep, _) | (Style::Margin, None) => Plan::Sleep(deadline),
+            (Style::Poll, Some(at)) if at.since(now) > POLL_AHEAD => {
+                Plan::Sleep(Some(at - POLL_AHEAD))
+            }
+            (Style::Poll, Some(_)) => Plan::Spin(deadline),
+            (Style::Sleep, _) | (Style::Margin | Style::Poll, None) => Plan::Sleep(deadline),
             (Style::Margin, Some(at)) => {
                 let spin_from = at - self.margin;
                 match may_spin {
@@ -179,6 +184,7 @@ impl Window {
     }
 }
 
+const POLL_AHEAD: Duration = Duration::from_millis(1);
 const FIRST_MARGIN: Duration = Duration::from_micros(100);
 const LEAST_MARGIN: u64 = 20_000;
 const MOST_MARGIN: u64 = 300_000;
@@ -204,6 +210,16 @@ mod tests {
         assert_eq!(plan(Some(at(1000)), 0, false), Plan::Sleep(Some(at(1000))));
         assert_eq!(plan(Some(at(1000)), 1000, true), Plan::Now);
         assert_eq!(plan(None, 1000, true), Plan::Sleep(None));
+    }
+
+    #[test]
+    fn polling_begins_a_millisecond_before_a_deadline() {
+        let watchdog = Watchdog::new(Style::Poll);
+        let plan = |deadline, now| watchdog.plan(deadline, at(now), true);
+        assert_eq!(plan(Some(at(10_000)), 0), Plan::Sleep(Some(at(9_000))));
+        assert_eq!(plan(Some(at(10_000)), 9_000), Plan::Spin(Some(at(10_000))));
+        assert_eq!(plan(Some(at(10_000)), 10_000), Plan::Now);
+        assert_eq!(plan(None, 0), Plan::Sleep(None));
     }
 
     #[test]
