@@ -125,6 +125,39 @@ fn text(
     received: &Value,
     replays: [&str; 2],
 ) -> String {
+    let mut text = format!(
+        "real packets: {LINK} both ways, through three network namespaces on Linux {}\n\n\
+         {:34}{:>18}{:>24}\n",
+        full.host.kernel.as_deref().unwrap_or("?"),
+        "",
+        "the report says",
+        "the endpoints saw"
+    );
+    for (what, ours, theirs) in rows([idle, full], round_trips, received) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{what:34}{ours:>18}{theirs:>24}");
+    }
+    let lateness = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), units::duration);
+    for (phase, report, replay) in [("idle", idle, replays[0]), ("full", full, replays[1])] {
+        let late = &report.directions.up.lateness.distribution;
+        let _ = write!(
+            text,
+            "\n{phase}: lateness p50 {}, p99 {}, p99.9 {}\n      verdict {}\n      replay {replay}\n",
+            lateness(late.p50_ns),
+            lateness(late.p99_ns),
+            lateness(late.p999_ns),
+            verdict(report),
+        );
+    }
+    text
+}
+
+/// What the report says beside what the endpoints saw, row by row.
+fn rows(
+    [idle, full]: [&Report; 2],
+    round_trips: &Value,
+    received: &Value,
+) -> [(&'static str, String, String); 5] {
     let up = &full.directions.up;
     let nanos = |value: &Value| value.as_i64().map_or_else(|| "-".to_owned(), units::duration);
     let bps = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), rate);
@@ -132,7 +165,7 @@ fn text(
         .map(|way| way.delay.total.p50_ns.unwrap_or(0))
         .iter()
         .sum();
-    let rows = [
+    [
         (
             "median round trip, link idle",
             units::duration(trip),
@@ -158,32 +191,7 @@ fn text(
                 nanos(&received["spacing"]["error"]["p90_ns"])
             ),
         ),
-    ];
-    let mut text = format!(
-        "real packets: {LINK} both ways, through three network namespaces on Linux {}\n\n\
-         {:34}{:>18}{:>24}\n",
-        full.host.kernel.as_deref().unwrap_or("?"),
-        "",
-        "the report says",
-        "the endpoints saw"
-    );
-    for (what, ours, theirs) in rows {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{what:34}{ours:>18}{theirs:>24}");
-    }
-    let lateness = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), units::duration);
-    for (phase, report, replay) in [("idle", idle, replays[0]), ("full", full, replays[1])] {
-        let late = &report.directions.up.lateness.distribution;
-        let _ = write!(
-            text,
-            "\n{phase}: lateness p50 {}, p99 {}, p99.9 {}\n      verdict {}\n      replay {replay}\n",
-            lateness(late.p50_ns),
-            lateness(late.p99_ns),
-            lateness(late.p999_ns),
-            verdict(report),
-        );
-    }
-    text
+    ]
 }
 
 /// With seven digits: the rate is right to a few parts in a million.
