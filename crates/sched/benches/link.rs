@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hint::black_box;
 use std::time::Instant as Stopwatch;
 
-use punctual_sched::{Duration, Ecn, Instant, Link, LinkConfig, Output, Packet, Rate};
+use punctual_sched::{DropReason, Duration, Instant, Link, LinkConfig, Output, Packet, Rate};
 
 fn main() {
     // Cargo hands `--bench` on.
@@ -108,7 +108,11 @@ impl LinkBench {
         for _ in 0..=workload.travelling {
             bench.step();
         }
-        assert_eq!(bench.link.snapshot().dropped, [0; 3], "a steady state drops nothing");
+        assert_eq!(
+            bench.link.snapshot().dropped,
+            [0; DropReason::ALL.len()],
+            "a steady state drops nothing"
+        );
         bench
     }
 
@@ -150,16 +154,7 @@ fn tree_packet_by_packet(tree: &mut BTreeMap<(u64, u64), Packet>) {
 }
 
 fn packet(number: u64, arrival: u64) -> Packet {
-    Packet {
-        handle: number,
-        arrival: Instant::from_nanos(arrival),
-        len: 1_500,
-        segments: 1,
-        flow: 0,
-        mark: 0,
-        dscp: 0,
-        ecn: Ecn::NotEct,
-    }
+    Packet::on_path(number, Instant::from_nanos(arrival), 1_500, 0)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a stopwatch around code that sees no clock")]

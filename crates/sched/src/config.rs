@@ -1,6 +1,6 @@
 //! The parameters of one direction of a link.
 
-use crate::fifo::QueueLimit;
+use crate::queue::QueueLimit;
 use crate::time::Duration;
 use crate::units::{Probability, Rate};
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::output::Stages;
+use crate::output::{BitFlip, Mark, Stages};
 use crate::packet::Packet;
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
@@ -11,6 +11,9 @@ use crate::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Travelling {
     pub(crate) packet: Packet,
+    pub(crate) copy: u8,
+    pub(crate) mark: Mark,
+    pub(crate) corrupt: Option<BitFlip>,
     pub(crate) due: Instant,
     pub(crate) stages: Stages,
 }

@@ -8,6 +8,7 @@
 //! * [`config`]: parameters of a link, changes of them
 //! * [`parameter`]: their names, how they are read, checked and printed
 //! * [`link`]: one direction of a link, in event time
+//! * [`queue`]: the disciplines
 //! * [`output`]: fates, drop reasons, counters
 #![forbid(unsafe_code)]
 
@@ -15,12 +16,13 @@ mod bucket;
 pub mod classify;
 pub mod config;
 mod delay_line;
-pub mod fifo;
+
 pub mod link;
 mod nic;
 pub mod output;
 pub mod packet;
 pub mod parameter;
+pub mod queue;
 mod random;
 mod server;
 pub mod time;
@@ -30,8 +32,8 @@ pub mod words;
 pub use classify::{Classified, FlowKey};
 pub use config::{Change, ConfigError, LinkConfig};
 pub use link::Link;
-pub use output::{Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
-pub use packet::{Ecn, Packet};
-pub use parameter::{ConfigBuilder, PARAMETERS, Parameter};
+pub use output::{BitFlip, Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
+pub use packet::{Ecn, Packet, TransmitTime};
+pub use parameter::{ConfigBuilder, Parameter, parameters};
 pub use time::{Duration, Instant};
 pub use units::{Bytes, Probability, Rate};

@@ -1,15 +1,15 @@
 //! One direction of a link, in event time.
 //!
-//! `arrival -> [nic] -> queue, served at rate -> loss -> delay line -> departure`
+//! `arrival -> [nic] -> queue, served at rate -> impairments -> delay line -> departure`
 
 use std::collections::VecDeque;
 
 use crate::config::{Change, ConfigError, LinkConfig, LossAt};
 use crate::delay_line::{DelayLine, Travelling};
-use crate::fifo::{Fifo, Queued};
 use crate::nic::Nic;
 use crate::output::{Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
 use crate::packet::{Packet, true_size};
+use crate::queue::{Discipline, Effects, Queue, Queued, Served};
 use crate::random::{Component, Stream};
 use crate::server::Server;
 use crate::time::Instant;
@@ -39,8 +39,11 @@ pub struct Link {
     /// What is to be decided next and when; right after every mutation.
     next: Option<(Instant, Stage)>,
     nic: Option<Nic>,
-    queue: Fifo,
+    queue: Queue,
     server: Server,
+    /// The packet in service; the server is busy while there is one.
+    serving: Option<Served>,
+    effects: Effects,
     loss: Stream,
     line: DelayLine,
     outputs: VecDeque<Output>,
@@ -56,7 +59,9 @@ impl Link {
             now: start,
             next: None,
             nic: config.nic.map(|rate| Nic::new(rate, start)),
-            queue: Fifo::new(config.resolved_limit()),
+            queue: Queue::new(&config, seed, start)?,
+            serving: None,
+            effects: Effects::default(),
             loss: Stream::new(seed, Component::Loss),
             line: DelayLine::new(config.delay, config.jitter, Stream::new(seed, Component::Jitter)),
             outputs: VecDeque::new(),
@@ -73,7 +78,7 @@ impl Link {
         self.counters.bytes_in += u64::from(packet.len);
         let held = self.counters.held_bytes + true_size(packet.len);
         if held > self.config.hold_limit {
-            self.drop_packet(&packet, DropReason::HoldFull);
+            self.drop_packet(&packet, 0, DropReason::HoldFull);
             return;
         }
         self.counters.held_bytes = held;
@@ -81,7 +86,7 @@ impl Link {
         let bytes = self.counted_bytes(&packet);
         match &mut self.nic {
             Some(nic) => nic.accept(Queued { packet, entered: self.now, bytes }),
-            None => self.enqueue(&packet, bytes),
+            None => self.enqueue(Queued { packet, entered: self.now, bytes }),
         }
         self.next = self.next_decision();
     }
@@ -110,11 +115,14 @@ impl Link {
         if let Some(at) = self.line.next_due() {
             return Some(Deadline { at, cause: Cause::Propagation });
         }
-        if let Some(end) = self.server.ready() {
-            return Some(Deadline { at: self.line.earliest(end), cause: Cause::Service });
-        }
-        let passed = self.nic.as_ref().and_then(Nic::ready)?;
-        Some(Deadline { at: self.line.earliest(passed), cause: Cause::Nic })
+        let (at, cause) = if let Some(end) = self.server.ready() {
+            (end, Cause::Service)
+        } else if let Some(wake) = self.queue_wake() {
+            (wake, Cause::Queue)
+        } else {
+            (self.nic.as_ref().and_then(Nic::ready)?, Cause::Nic)
+        };
+        Some(Deadline { at: self.line.earliest(at), cause })
     }
 
     /// Changes parameters at `at`, all named ones at once, after every decision due up to then.
@@ -125,29 +133,39 @@ impl Link {
         let config = self.config.changed(change);
         config.validate()?;
         self.advance(at);
-        let limit = config.resolved_limit();
         self.config = config.with_limit_resolved();
         if let Some(rate) = change.rate {
             self.server.set_rate(rate, self.now);
         }
         self.line.set(self.config.delay, self.config.jitter);
-        self.queue.set_limit(limit);
-        if change.limit.is_some() {
-            self.drop_over_limit();
-        }
+        self.queue.configure(&self.config, self.now, &mut self.effects);
+        self.settle();
         self.next = self.next_decision();
         Ok(())
+    }
+
+    /// Several packets in order of their arrival, as if handed to [`arrive`](Self::arrive) one by
+    /// one. What the queue will read for them is loaded first, so that the misses overlap.
+    pub fn arrive_batch(&mut self, packets: &[Packet]) {
+        let touched = packets.iter().fold(0, |sum, packet| sum ^ self.queue.touch(packet));
+        core::hint::black_box(touched);
+        for packet in packets {
+            self.arrive(*packet);
+        }
     }
 
     /// Counters up to the latest time given.
     pub fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.counters;
-        let backlog = self.queue.backlog();
+        let mut backlog = self.queue.backlog();
+        if let Some(served) = &self.serving {
+            backlog.add(&served.queued);
+        }
         snapshot.backlog_packets = backlog.packets;
         snapshot.backlog_bytes = backlog.bytes;
-        snapshot.backlog_peak_bytes = backlog.peak_bytes;
         let pacing = self.nic.as_ref().map_or(0, Nic::segments);
         snapshot.queued = pacing + backlog.packets + self.line.segments();
+        snapshot.discipline = self.queue.statistics();
         snapshot
     }
 
@@ -158,6 +176,7 @@ impl Link {
         match stage {
             Stage::Line => self.leave_line(),
             Stage::Server => self.end_service(),
+            Stage::Queue => self.begin_service(),
             Stage::Nic => self.pass_nic(),
         }
         self.next = self.next_decision();
@@ -168,6 +187,7 @@ impl Link {
         let mut first = self.line.next_due().map(|at| (at, Stage::Line));
         let others = [
             (self.server.ready(), Stage::Server),
+            (self.queue_wake(), Stage::Queue),
             (self.nic.as_ref().and_then(Nic::ready), Stage::Nic),
         ];
         for (at, stage) in others {
@@ -180,50 +200,84 @@ impl Link {
         first
     }
 
-    fn pass_nic(&mut self) {
-        let Some(queued) = self.nic.as_mut().and_then(|nic| nic.pass(self.now)) else { return };
-        self.enqueue(&queued.packet, queued.bytes);
+    /// When the queue, from which nothing could leave, is to be asked again.
+    #[inline]
+    fn queue_wake(&self) -> Option<Instant> {
+        if self.serving.is_some() { None } else { self.queue.wake() }
     }
 
-    fn enqueue(&mut self, packet: &Packet, bytes: u64) {
+    fn pass_nic(&mut self) {
+        let Some(queued) = self.nic.as_mut().and_then(|nic| nic.pass(self.now)) else { return };
+        self.enqueue(Queued { entered: self.now, ..queued });
+    }
+
+    fn enqueue(&mut self, queued: Queued) {
         if self.config.loss_at == LossAt::Before && self.loss.happens(self.config.loss) {
-            self.release_memory(packet);
-            self.drop_packet(packet, DropReason::Loss);
-        } else if self.queue.enqueue(packet, self.now, bytes) {
-            self.begin_service();
-        } else {
-            self.release_memory(packet);
-            self.drop_packet(packet, DropReason::Limit);
+            self.lose(&queued.packet, 0, DropReason::Loss);
+            return;
         }
+        self.queue.enqueue(queued, &mut self.effects);
+        self.settle();
+        let serving = self.serving.as_ref().map_or(0, |served| served.queued.bytes);
+        let bytes = self.queue.backlog().bytes + serving;
+        self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(bytes);
+        self.begin_service();
     }
 
     #[inline]
     fn begin_service(&mut self) {
-        if self.server.is_idle()
-            && let Some(head) = self.queue.head()
-        {
-            self.server.begin(head.bytes, self.now);
+        if self.serving.is_some() {
+            return;
+        }
+        let served = self.queue.dequeue(self.now, &mut self.effects);
+        self.settle();
+        if let Some(served) = served {
+            self.server.begin(served.queued.bytes, self.now);
+            self.serving = Some(served);
         }
     }
 
     fn end_service(&mut self) {
-        let Some(queued) = self.queue.dequeue() else { return };
-        let started = self.server.end(queued.bytes, self.now);
-        let packet = queued.packet;
+        let Some(served) = self.serving.take() else { return };
+        let Served { queued: Queued { packet, entered, bytes }, copy, .. } = served;
+        self.queue.served();
+        let started = self.server.end(bytes, self.now);
         if self.config.loss_at == LossAt::After && self.loss.happens(self.config.loss) {
-            self.release_memory(&packet);
-            self.drop_packet(&packet, DropReason::Loss);
+            self.lose(&packet, copy, DropReason::Loss);
         } else {
             let due = self.line.draw_due(self.now);
+            let (pacing, latency) = (served.pacing, served.latency);
             let stages = Stages {
-                pacing: queued.entered.since(packet.arrival),
-                queue: started.since(queued.entered),
+                pacing: entered.since(packet.arrival) + pacing,
+                queue: started.since(entered).saturating_sub(pacing + latency),
                 serialisation: self.now.since(started),
-                propagation: due.since(self.now),
+                propagation: due.since(self.now) + latency,
             };
-            self.propagate(Travelling { packet, due, stages });
+            let Served { mark, corrupt, .. } = served;
+            self.propagate(Travelling { packet, copy, mark, corrupt, due, stages });
         }
         self.begin_service();
+    }
+
+    /// Accounts for what the last call of the queue did besides.
+    #[inline]
+    fn settle(&mut self) {
+        if !self.effects.is_empty() {
+            self.account_effects();
+        }
+    }
+
+    #[inline(never)]
+    fn account_effects(&mut self) {
+        let mut effects = core::mem::take(&mut self.effects);
+        let (duplicated, memory) = effects.take_duplicated();
+        self.counters.duplicated += duplicated;
+        self.counters.held_bytes += memory;
+        self.counters.held_peak_bytes = self.counters.held_peak_bytes.max(self.counters.held_bytes);
+        for dropped in effects.take_drops() {
+            self.lose(&dropped.packet, dropped.copy, dropped.reason);
+        }
+        self.effects = effects;
     }
 
     /// Puts a packet on the delay line. One that is due at once leaves at once: what is furthest
@@ -243,24 +297,26 @@ impl Link {
     }
 
     fn depart(&mut self, travelling: &Travelling) {
-        let Travelling { packet, due, stages } = *travelling;
+        let Travelling { packet, copy, mark, corrupt, due, stages } = *travelling;
         self.release_memory(&packet);
-        self.counters.packets_out += u64::from(packet.segments);
+        let segments = u64::from(packet.segments);
+        self.counters.packets_out += segments;
         self.counters.bytes_out += u64::from(packet.len);
-        self.outputs.push_back(Output::Depart { packet, due, mark: Mark::None, stages });
+        self.counters.marked += if mark == Mark::Ce { segments } else { 0 };
+        self.counters.corrupted += if corrupt.is_some() { segments } else { 0 };
+        self.outputs.push_back(Output::Depart { packet, copy, corrupt, due, mark, stages });
     }
 
-    fn drop_packet(&mut self, packet: &Packet, reason: DropReason) {
+    /// Drops a packet that was held.
+    fn lose(&mut self, packet: &Packet, copy: u8, reason: DropReason) {
+        self.release_memory(packet);
+        self.drop_packet(packet, copy, reason);
+    }
+
+    fn drop_packet(&mut self, packet: &Packet, copy: u8, reason: DropReason) {
         self.counters.dropped[reason.index()] += u64::from(packet.segments);
         self.counters.bytes_dropped += u64::from(packet.len);
-        self.outputs.push_back(Output::Drop { packet: *packet, reason, at: self.now });
-    }
-
-    fn drop_over_limit(&mut self) {
-        while let Some(queued) = self.queue.drop_over_limit() {
-            self.release_memory(&queued.packet);
-            self.drop_packet(&queued.packet, DropReason::Limit);
-        }
+        self.outputs.push_back(Output::Drop { packet: *packet, copy, reason, at: self.now });
     }
 
     fn release_memory(&mut self, packet: &Packet) {
@@ -282,13 +338,13 @@ impl Link {
 enum Stage {
     Line,
     Server,
+    Queue,
     Nic,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Ecn;
     use crate::time::Duration;
     use crate::units::Rate;
 
@@ -304,20 +360,11 @@ mod tests {
         };
         let mut link = Link::new(&config, 1, Instant::ZERO).expect("a valid configuration");
         for handle in 0..3 {
-            link.arrive(Packet {
-                handle,
-                arrival: Instant::ZERO,
-                len: 1000,
-                segments: 2,
-                flow: 7,
-                mark: 0,
-                dscp: 0,
-                ecn: Ecn::NotEct,
-            });
+            link.arrive(Packet { segments: 2, ..Packet::on_path(handle, Instant::ZERO, 1000, 7) });
         }
         // They reach the queue at 0.5, 1.0 and 1.5 ms; the first is served at 1.5 ms.
         link.advance(Instant::from_nanos(1_500_000));
-        link.arrive(Packet { arrival: link.now, ..link.queue.head().expect("two wait").packet });
+        link.arrive(Packet { segments: 2, ..Packet::on_path(3, link.now, 1000, 7) });
         link
     }
 
@@ -331,7 +378,7 @@ mod tests {
     fn each_stage_counts_what_it_holds() {
         let link = filled();
         let nic = link.nic.as_ref().map_or(0, Nic::segments);
-        assert_eq!((nic, link.queue.backlog().packets, link.line.segments()), (2, 4, 2));
+        assert_eq!((nic, link.snapshot().backlog_packets, link.line.segments()), (2, 4, 2));
         assert_eq!((link.snapshot().queued, unaccounted(&link)), (8, 0));
     }
 
@@ -339,7 +386,7 @@ mod tests {
     fn a_packet_that_a_stage_forgets_unbalances_the_counters() {
         let forget: [fn(&mut Link) -> bool; 3] = [
             |link| link.nic.as_mut().and_then(|nic| nic.pass(link.now)).is_some(),
-            |link| link.queue.dequeue().is_some(),
+            |link| link.serving.take().is_some(),
             |link| link.line.leave().is_some(),
         ];
         for (stage, forget) in forget.into_iter().enumerate() {

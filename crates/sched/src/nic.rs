@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::bucket::Bucket;
-use crate::fifo::Queued;
+use crate::queue::Queued;
 use crate::time::Instant;
 use crate::units::Rate;
 

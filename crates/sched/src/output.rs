@@ -1,6 +1,7 @@
 //! What comes out of a link: departures and drops.
 
 use crate::packet::Packet;
+use crate::queue::Statistics;
 use crate::time::{Duration, Instant};
 
 /// One packet's fate, from [`Link::poll`](crate::Link::poll).
@@ -10,8 +11,12 @@ pub enum Output {
     Depart {
         /// The descriptor as it arrived.
         packet: Packet,
+        /// 0 for the packet itself, 1 and up for its duplicates.
+        copy: u8,
+        /// A bit that is flipped, under checksums that were finished before.
+        corrupt: Option<BitFlip>,
         /// When it leaves. Never before its arrival; never decreasing from one departure to the
-        /// next.
+        /// next unless `reorder` asks for it.
         due: Instant,
         /// Congestion mark.
         mark: Mark,
@@ -22,12 +27,19 @@ pub enum Output {
     Drop {
         /// The descriptor as it arrived.
         packet: Packet,
+        /// 0 for the packet itself, 1 and up for its duplicates.
+        copy: u8,
         /// Why.
         reason: DropReason,
         /// When it was decided.
         at: Instant,
     },
 }
+
+/// The bit of a packet that is flipped, counted from the first bit of its IP header (most
+/// significant bit of the first byte) and taken modulo the packet's length in bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitFlip(pub u32);
 
 /// What became of a packet's ECN field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,17 +57,19 @@ pub enum Mark {
 /// A departed packet's time on the link; the four sum to `due - arrival`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// Behind the sender's access rate (`nic`), before the queue.
+    /// Behind the sender's access rate (`nic`), before the queue, and held by the queue for the
+    /// flow's own rate or transmit time.
     pub pacing: Duration,
     /// Waiting for the packets ahead of it.
     pub queue: Duration,
     /// In service: from its turn to its last bit.
     pub serialisation: Duration,
-    /// In the delay line, jitter and the wait that keeps order included.
+    /// In the delay line, jitter and the wait that keeps order included; and latency that a
+    /// discipline adds itself.
     pub propagation: Duration,
 }
 
-/// Why a packet was dropped.
+/// Why a packet was dropped. The numbers are those of logs: append only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum DropReason {
@@ -65,11 +79,39 @@ pub enum DropReason {
     Limit = 1,
     /// Held packets had used up the link's memory: the emulator's own loss.
     HoldFull = 2,
+    /// The packet's priority band was at its limit (fq).
+    BandLimit = 3,
+    /// The packet's flow was at its limit (`fq.flow_limit`).
+    FlowLimit = 4,
+    /// The packet's transmit time lies beyond the horizon (fq).
+    Horizon = 5,
+    /// An AQM signals congestion by a drop.
+    Congested = 6,
+    /// An L4S step would mark, but the packet is not ECN-capable (dualpi2).
+    StepNotEct = 7,
+    /// The queue was at its memory limit.
+    MemoryLimit = 8,
+    /// The packet had grown too old (jens).
+    Age = 9,
+    /// The packet is larger than the token bucket can ever pay for (tbf).
+    TooBig = 10,
 }
 
 impl DropReason {
     /// Every reason, in the order of [`DropReason::index`].
-    pub const ALL: [Self; 3] = [Self::Loss, Self::Limit, Self::HoldFull];
+    pub const ALL: [Self; 11] = [
+        Self::Loss,
+        Self::Limit,
+        Self::HoldFull,
+        Self::BandLimit,
+        Self::FlowLimit,
+        Self::Horizon,
+        Self::Congested,
+        Self::StepNotEct,
+        Self::MemoryLimit,
+        Self::Age,
+        Self::TooBig,
+    ];
 
     /// A dense index for tables of counters.
     pub const fn index(self) -> usize {
@@ -82,6 +124,14 @@ impl DropReason {
             Self::Loss => "loss",
             Self::Limit => "limit",
             Self::HoldFull => "hold_full",
+            Self::BandLimit => "band_limit",
+            Self::FlowLimit => "flow_limit",
+            Self::Horizon => "horizon",
+            Self::Congested => "congested",
+            Self::StepNotEct => "step_not_ect",
+            Self::MemoryLimit => "memory_limit",
+            Self::Age => "age",
+            Self::TooBig => "too_big",
         }
     }
 }
@@ -104,6 +154,8 @@ pub enum Cause {
     Service,
     /// The sender's access rate lets a packet through.
     Nic,
+    /// The queue discipline lets a packet go: its pacing time, tokens, slot.
+    Queue,
 }
 
 /// Counters of one direction, in wire segments and bytes at the IP layer.
@@ -115,11 +167,19 @@ pub struct Snapshot {
     pub packets_out: u64,
     /// Dropped, by [`DropReason::index`].
     pub dropped: [u64; DropReason::ALL.len()],
+    /// Duplicates made.
+    pub duplicated: u64,
     /// Still held: counted by the stages that hold them, so that
-    /// `packets_in = packets_out + dropped + queued` can fail where a packet was forgotten.
+    /// `packets_in + duplicated = packets_out + dropped + queued` can fail where a packet was
+    /// forgotten.
     pub queued: u64,
     /// Departed with [`Mark::Ce`].
     pub marked: u64,
+    /// Departed with a flipped bit.
+    pub corrupted: u64,
+    /// Left the delay line after a packet that had entered it later (RFC 4737), because
+    /// impairments reorder; that disciplines serve flows in turn does not count.
+    pub reordered: u64,
     /// Bytes arrived.
     pub bytes_in: u64,
     /// Bytes departed.
@@ -136,4 +196,6 @@ pub struct Snapshot {
     pub held_bytes: u64,
     /// The greatest memory held.
     pub held_peak_bytes: u64,
+    /// The queue discipline's own counters.
+    pub discipline: Statistics,
 }

@@ -1,6 +1,9 @@
 //! What the scheduler knows of a packet.
 
+use core::num::NonZero;
+
 use crate::time::Instant;
+use crate::units::Rate;
 
 /// A packet descriptor. The payload stays with the driver, behind `handle`.
 ///
@@ -25,6 +28,66 @@ pub struct Packet {
     pub dscp: u8,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: Ecn,
+    /// What the sender's kernel calls the packet's priority; only its low 4 bits count. On a path
+    /// it follows from the DSCP, see [`priority_of`].
+    pub priority: u8,
+    /// Whether `flow` names the sender's socket rather than a hash of the packet's headers. Never
+    /// on a path, where no socket is visible.
+    pub socket: bool,
+    /// The sender's own rate for this socket (`SO_MAX_PACING_RATE`). Unlimited on a path.
+    pub pacing_rate: Rate,
+    /// Not before this time, as the sender asked (`SO_TXTIME`). `None` on a path.
+    pub transmit: Option<TransmitTime>,
+}
+
+/// An earliest departure time that a sender asked for. Never 0, which means "none" wherever
+/// such times are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TransmitTime(NonZero<u64>);
+
+impl TransmitTime {
+    /// `None` at time 0.
+    pub fn new(at: Instant) -> Option<Self> {
+        NonZero::new(at.as_nanos()).map(Self)
+    }
+
+    /// The time.
+    pub const fn at(self) -> Instant {
+        Instant::from_nanos(self.0.get())
+    }
+}
+
+impl Packet {
+    /// A packet as a router sees one: its priority follows from the DSCP, no socket, no transmit
+    /// time, no mark.
+    pub fn on_path(handle: u64, arrival: Instant, len: u32, flow: u32) -> Self {
+        Self {
+            handle,
+            arrival,
+            len,
+            segments: 1,
+            flow,
+            mark: 0,
+            dscp: 0,
+            ecn: Ecn::NotEct,
+            priority: 0,
+            socket: false,
+            pacing_rate: Rate::UNLIMITED,
+            transmit: None,
+        }
+    }
+}
+
+/// The priority that Linux gives a packet that it forwards, from the type of service of its IPv4
+/// header (RFC 1349, as in tc-prio(8)): best effort 0, bulk 2, interactive bulk 4, interactive 6.
+/// Only the three low bits of `dscp` count. Here IPv6 packets are treated alike.
+pub const fn priority_of(dscp: u8) -> u8 {
+    match dscp & 7 {
+        0 | 1 => 0,
+        2 | 3 => 2,
+        4 | 5 => 6,
+        _ => 4,
+    }
 }
 
 const _: () = assert!(size_of::<Packet>() <= 64, "a descriptor fits one cache line");
@@ -45,6 +108,11 @@ pub enum Ecn {
 }
 
 impl Ecn {
+    /// Whether congestion can be marked on the packet: any codepoint but Not-ECT.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+
     /// Reads the two low bits of a TOS or traffic class byte.
     pub const fn from_tos(tos: u8) -> Self {
         match tos & 3 {

@@ -13,8 +13,8 @@ pub(crate) struct Stream(Xoshiro256PlusPlus);
 /// The components that draw. The order is part of the log's meaning: append only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Component {
-    Loss,
-    Jitter,
+    Loss = 0,
+    Jitter = 1,
 }
 
 impl Stream {

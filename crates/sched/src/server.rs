@@ -29,10 +29,6 @@ impl Server {
         }
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
-        self.serving.is_none()
-    }
-
     pub(crate) fn ready(&self) -> Option<Instant> {
         self.serving.as_ref().and_then(|service| service.ready)
     }

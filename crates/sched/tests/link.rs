@@ -5,20 +5,11 @@ use proptest::prelude::*;
 use punctual_sched::config::{Limit, LossAt};
 use punctual_sched::units::Probability;
 use punctual_sched::{
-    Change, DropReason, Duration, Ecn, Instant, Link, LinkConfig, Output, Packet, Rate,
+    Change, DropReason, Duration, Instant, Link, LinkConfig, Output, Packet, Rate,
 };
 
 fn packet(handle: u64, arrival: u64, len: u32) -> Packet {
-    Packet {
-        handle,
-        arrival: Instant::from_nanos(arrival),
-        len,
-        segments: 1,
-        flow: 7,
-        mark: 0,
-        dscp: 0,
-        ecn: Ecn::NotEct,
-    }
+    Packet::on_path(handle, Instant::from_nanos(arrival), len, 7)
 }
 
 fn rate(bps: u64) -> Rate {
@@ -135,7 +126,7 @@ fn a_lower_limit_drops_from_the_tail_and_nothing_else_is_lost_by_a_change() {
     let handles: Vec<_> = drain(&mut link)
         .iter()
         .map(|output| match output {
-            Output::Drop { packet, reason: DropReason::Limit, at } => {
+            Output::Drop { packet, reason: DropReason::Limit, at, .. } => {
                 (packet.handle, at.as_nanos())
             }
             other => panic!("{other:?}"),

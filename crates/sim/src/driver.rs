@@ -7,7 +7,7 @@
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use punctual_sched::{ConfigError, Ecn, Instant, Link, Output, Packet};
+use punctual_sched::{ConfigError, Instant, Link, Output, Packet};
 
 use crate::outcome::{Fate, Outcome, Sink};
 use crate::random::{Stream, Streams};
@@ -135,16 +135,8 @@ impl<'a, F: FnMut(&Fate)> Driver<'a, F> {
         let (first, len) = (self.senders[source].sent, self.senders[source].source.len);
         self.senders[source].send(count);
         for number in first..first + count {
-            let packet = Packet {
-                handle: handle(source, number),
-                arrival: now,
-                len,
-                segments: 1,
-                flow: u32::try_from(source).unwrap_or(u32::MAX),
-                mark: 0,
-                dscp: 0,
-                ecn: Ecn::NotEct,
-            };
+            let flow = u32::try_from(source).unwrap_or(u32::MAX);
+            let packet = Packet::on_path(handle(source, number), now, len, flow);
             self.arrive(Input::Packet(packet), now);
         }
     }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use punctual_sched::fifo::QueueLimit;
+use punctual_sched::queue::QueueLimit;
 use punctual_sched::{Bytes, DropReason, Duration, Instant, LinkConfig, Output, Rate, Snapshot};
 
 use crate::distribution::Distribution;
@@ -81,18 +81,26 @@ impl Outcome {
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.flows.iter().map(|flow| flow.dropped[reason.index()]).sum()
     }
+
+    /// The reasons that every link has, and those that occurred.
+    fn shown_reasons(&self) -> Vec<DropReason> {
+        let always = [DropReason::Loss, DropReason::Limit, DropReason::HoldFull];
+        let shown = |reason: &DropReason| always.contains(reason) || self.dropped(*reason) > 0;
+        DropReason::ALL.into_iter().filter(shown).collect()
+    }
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.heading)?;
         write!(f, "{:24} {:>8} {:>9} {:>8}", "flow", "sent", "delivered", "Mbit/s")?;
-        for reason in DropReason::ALL {
+        let reasons = self.shown_reasons();
+        for reason in &reasons {
             write!(f, " {:>9}", reason.name())?;
         }
         writeln!(f, " | sojourn ms {:>9} {:>9} {:>9}", "p50", "p99", "max")?;
         for flow in &self.flows {
-            writeln!(f, "{flow}")?;
+            flow.write_row(&reasons, f)?;
         }
         let fairness = self.fairness_ppm();
         writeln!(f, "fairness {}.{:06}", fairness / 1_000_000, fairness % 1_000_000)?;
@@ -103,15 +111,15 @@ impl fmt::Display for Outcome {
     }
 }
 
-impl fmt::Display for FlowOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl FlowOutcome {
+    fn write_row(&self, reasons: &[DropReason], f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = Thousandths(self.throughput_bps / 1_000);
         write!(f, "{:24} {:>8} {:>9} {rate:>8}", self.name, self.sent, self.delivered)?;
-        for dropped in self.dropped {
-            write!(f, " {dropped:>9}")?;
+        for reason in reasons {
+            write!(f, " {:>9}", self.dropped[reason.index()])?;
         }
         let wait = |percent| Thousandths(self.sojourn.percentile(percent).as_nanos() / 1_000);
-        write!(f, " | {:10} {:>9} {:>9} {:>9}", "", wait(50), wait(99), wait(100))
+        writeln!(f, " | {:10} {:>9} {:>9} {:>9}", "", wait(50), wait(99), wait(100))
     }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use punctual_sched::classify::{Classified, PayloadKind, classify, wire_length};
+use punctual_sched::packet::priority_of;
 use punctual_sched::{Deadline, Duration, Instant, Link, Output, Packet};
 
 use super::stamp::{ClockStep, Reading, StampCounts, StampReader};
@@ -325,20 +326,18 @@ fn describe(
 ) -> Packet {
     let PacketInfo { id, mark, len, gso, timestamp_us, .. } = held.info;
     let (len, segments) = if gso { wire_length(len, classified, mtu) } else { (len, 1) };
+    // A mark that is absent is 0, a stamp like any other.
+    let arrival = if stamped {
+        stamps.arrival(mark.unwrap_or(0), timestamp_us)
+    } else {
+        stamps.unstamped(timestamp_us)
+    };
     Packet {
-        handle: u64::from(id),
-        // A mark that is absent is 0, a stamp like any other.
-        arrival: if stamped {
-            stamps.arrival(mark.unwrap_or(0), timestamp_us)
-        } else {
-            stamps.unstamped(timestamp_us)
-        },
-        len,
         segments,
-        flow: classified.flow,
-        mark: 0,
         dscp: classified.dscp,
         ecn: classified.ecn,
+        priority: priority_of(classified.dscp),
+        ..Packet::on_path(u64::from(id), arrival, len, classified.flow)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use punctual_sched::config::Limit;
 use punctual_sched::units::Probability;
-use punctual_sched::{Change, DropReason, Duration, Ecn, Instant, Mark, Rate};
+use punctual_sched::{BitFlip, Change, DropReason, Duration, Ecn, Instant, Mark, Rate};
 
 use super::bytes::{Bytes, put_difference, put_signed, put_varint};
 use super::record::{Arrival, Departure, Dropped, Record};
@@ -74,8 +74,15 @@ const SAME_LEN: u8 = 0x04;
 const SAME_FLOW: u8 = 0x08;
 const SAME_CLASS: u8 = 0x10;
 
-/// Departure: bits 2 and 3 are the mark.
+/// Departure: bits 2 and 3 are the mark, or [`MORE`]: a byte follows with the mark in its low
+/// bits and what is rare.
 const MARK_SHIFT: u32 = 2;
+const MORE: u8 = 3;
+/// The byte of rare things: a number of the copy follows, a flipped bit follows.
+const COPY: u8 = 0x04;
+const CORRUPT: u8 = 0x08;
+/// Drop: the number of the copy follows the reason.
+const DROPPED_COPY: u8 = 0x04;
 /// The packet after the one that departed last.
 const IN_SEQUENCE: u8 = 0x10;
 /// Serialisation and pacing as in the departure before.
@@ -91,7 +98,7 @@ const LOSS: u8 = 0x20;
 const LIMIT: u8 = 0x40;
 
 impl Encoder {
-    /// Appends `record` to `out`: at most 80 bytes.
+    /// Appends `record` to `out`: at most 96 bytes.
     pub fn encode(&mut self, record: &Record, out: &mut Vec<u8>) {
         match record {
             Record::Arrival(arrival) => self.arrival(arrival, out),
@@ -136,12 +143,21 @@ impl Encoder {
         let in_sequence = departure.sequence == next;
         let (same_service, same_propagation) =
             (service == last.service, propagation == last.propagation);
-        let flags = (departure.mark as u8) << MARK_SHIFT
+        let rare = flag(departure.copy != 0, COPY) | flag(departure.corrupt.is_some(), CORRUPT);
+        let mark = departure.mark as u8;
+        let flags = (if rare == 0 { mark } else { MORE }) << MARK_SHIFT
             | flag(in_sequence, IN_SEQUENCE)
             | flag(same_service, SAME_SERVICE)
             | flag(same_propagation, SAME_PROPAGATION)
             | flag(departure.lateness_ns.is_some(), RELEASED);
         out.push(DEPARTURE | flags);
+        if rare != 0 {
+            out.push(mark | rare);
+            out.extend((departure.copy != 0).then_some(departure.copy));
+            if let Some(BitFlip(bit)) = departure.corrupt {
+                put_varint(out, bit.into());
+            }
+        }
         if !in_sequence {
             put_difference(out, next, departure.sequence);
         }
@@ -162,7 +178,8 @@ impl Encoder {
 
     fn drop(&mut self, drop: &Dropped, out: &mut Vec<u8>) {
         let last = &mut self.last;
-        out.extend_from_slice(&[DROP, drop.reason as u8]);
+        out.extend_from_slice(&[DROP | flag(drop.copy != 0, DROPPED_COPY), drop.reason as u8]);
+        out.extend((drop.copy != 0).then_some(drop.copy));
         put_difference(out, last.dropped, drop.sequence);
         put_difference(out, last.dropped_at, drop.at.as_nanos());
         put_varint(out, drop.delay.as_nanos());
@@ -245,12 +262,22 @@ impl Decoder {
     }
 
     fn departure(&mut self, tag: u8, bytes: &mut Bytes<'_>) -> Result<Departure, DecodeError> {
-        let mark = match tag >> MARK_SHIFT & 3 {
+        let rare = match tag >> MARK_SHIFT & 3 {
+            MORE => bytes.byte()?,
+            mark => mark,
+        };
+        let mark = match rare & 3 {
             0 => Mark::None,
             1 => Mark::Decided,
             2 => Mark::Ce,
-            _ => return Err(DecodeError::Flags(tag)),
+            _ => return Err(DecodeError::Flags(rare)),
         };
+        if rare & !(COPY | CORRUPT | 3) != 0 {
+            return Err(DecodeError::Flags(rare));
+        }
+        let copy = if rare & COPY == 0 { 0 } else { bytes.byte()? };
+        let corrupt =
+            if rare & CORRUPT == 0 { None } else { Some(BitFlip(bytes.varint_as("corrupt")?)) };
         let last = &mut self.last;
         let next = last.departed.wrapping_add(1);
         last.departed = if tag & IN_SEQUENCE == 0 { bytes.difference(next)? } else { next };
@@ -268,6 +295,8 @@ impl Decoder {
             [serialisation, pacing, last.propagation].into_iter().fold(queue, u64::wrapping_add);
         Ok(Departure {
             sequence: last.departed,
+            copy,
+            corrupt,
             due: Instant::from_nanos(last.due),
             delay: Duration::from_nanos(delay),
             queue: Duration::from_nanos(queue),
@@ -279,15 +308,16 @@ impl Decoder {
     }
 
     fn drop(&mut self, tag: u8, bytes: &mut Bytes<'_>) -> Result<Dropped, DecodeError> {
-        known(tag, 0)?;
+        known(tag, DROPPED_COPY)?;
         let reason = usize::from(bytes.byte()?);
         let reason = *DropReason::ALL.get(reason).ok_or(DecodeError::Range("reason"))?;
+        let copy = if tag & DROPPED_COPY == 0 { 0 } else { bytes.byte()? };
         let last = &mut self.last;
         last.dropped = bytes.difference(last.dropped)?;
         last.dropped_at = bytes.difference(last.dropped_at)?;
         let delay = Duration::from_nanos(bytes.varint()?);
         let (sequence, at) = (last.dropped, Instant::from_nanos(last.dropped_at));
-        Ok(Dropped { sequence, reason, at, delay })
+        Ok(Dropped { sequence, copy, reason, at, delay })
     }
 
     fn change(&mut self, tag: u8, bytes: &mut Bytes<'_>) -> Result<Record, DecodeError> {

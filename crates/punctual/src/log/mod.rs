@@ -19,7 +19,7 @@ mod writer;
 pub use blocks::{BlockWriter, DirectionEnd, LogSummary, Sink};
 pub use bytes::Bytes;
 pub use codec::{DecodeError, Decoder, Encoder};
-pub use header::{DirectionHeader, Epoch, Header, LimitRecord, LinkRecord};
+pub use header::{DirectionHeader, Epoch, Header, LinkRecord};
 pub use reader::{Damage, Ending, Entry, LogReader, ReadError};
 pub use record::{Arrival, Departure, Dropped, Record};
 pub use trailer::{DirectionTrailer, EndRecord, SnapshotRecord, Trailer};

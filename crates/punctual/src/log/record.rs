@@ -1,6 +1,7 @@
 //! What a direction's log consists of.
 
-use punctual_sched::{Change, DropReason, Duration, Ecn, Instant, Mark, Output, Packet};
+use punctual_sched::packet::priority_of;
+use punctual_sched::{BitFlip, Change, DropReason, Duration, Ecn, Instant, Mark, Output, Packet};
 
 /// One record of one direction, in the order in which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,10 @@ pub struct Arrival {
 pub struct Departure {
     /// The arrival's number.
     pub sequence: u64,
+    /// 0 for the packet itself, 1 and up for its duplicates.
+    pub copy: u8,
+    /// The bit that was flipped.
+    pub corrupt: Option<BitFlip>,
     /// When it was to leave.
     pub due: Instant,
     /// From arrival to `due`.
@@ -70,6 +75,8 @@ pub struct Departure {
 pub struct Dropped {
     /// The arrival's number.
     pub sequence: u64,
+    /// 0 for the packet itself, 1 and up for its duplicates.
+    pub copy: u8,
     /// Why.
     pub reason: DropReason,
     /// When.
@@ -82,13 +89,16 @@ impl Arrival {
     /// The descriptor for a replay, with `sequence` as its handle.
     pub fn packet(&self, sequence: u64) -> Packet {
         let Self { at, len, segments, flow, mark, dscp, ecn } = *self;
-        Packet { handle: sequence, arrival: at, len, segments, flow, mark, dscp, ecn }
+        let priority = priority_of(dscp);
+        let packet = Packet::on_path(sequence, at, len, flow);
+        Packet { segments, mark, dscp, ecn, priority, ..packet }
     }
 }
 
 impl From<&Packet> for Arrival {
     fn from(packet: &Packet) -> Self {
-        let Packet { handle: _, arrival, len, segments, flow, mark, dscp, ecn } = *packet;
+        // A path knows no more of a packet; what a sender could add is not in a log.
+        let Packet { arrival, len, segments, flow, mark, dscp, ecn, .. } = *packet;
         Self { at: arrival, len, segments, flow, mark, dscp, ecn }
     }
 }
@@ -104,18 +114,23 @@ impl Record {
     /// The record of a fate of packet number `sequence`, released at `released`, if it was.
     pub fn fate(sequence: u64, output: &Output, released: Option<Instant>) -> Self {
         match *output {
-            Output::Depart { packet, due, mark, stages } => Self::Departure(Departure {
-                sequence,
-                due,
-                delay: elapsed(packet.arrival, due),
-                queue: stages.queue,
-                serialisation: stages.serialisation,
-                pacing: stages.pacing,
-                mark,
-                lateness_ns: released.map(|released| released.signed_since(due)),
-            }),
-            Output::Drop { packet, reason, at } => {
-                Self::Drop(Dropped { sequence, reason, at, delay: elapsed(packet.arrival, at) })
+            Output::Depart { packet, copy, corrupt, due, mark, stages } => {
+                Self::Departure(Departure {
+                    sequence,
+                    copy,
+                    corrupt,
+                    due,
+                    delay: elapsed(packet.arrival, due),
+                    queue: stages.queue,
+                    serialisation: stages.serialisation,
+                    pacing: stages.pacing,
+                    mark,
+                    lateness_ns: released.map(|released| released.signed_since(due)),
+                })
+            }
+            Output::Drop { packet, copy, reason, at } => {
+                let delay = elapsed(packet.arrival, at);
+                Self::Drop(Dropped { sequence, copy, reason, at, delay })
             }
         }
     }

@@ -48,8 +48,11 @@ pub struct SnapshotRecord {
     pub packets_in: u64,
     pub packets_out: u64,
     pub dropped: BTreeMap<String, u64>,
+    pub duplicated: u64,
     pub queued: u64,
     pub marked: u64,
+    pub corrupted: u64,
+    pub reordered: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub bytes_dropped: u64,
@@ -58,6 +61,8 @@ pub struct SnapshotRecord {
     pub backlog_peak_bytes: u64,
     pub held_bytes: u64,
     pub held_peak_bytes: u64,
+    /// The queue discipline's own, by the names that `tc` gives them.
+    pub discipline: BTreeMap<String, u64>,
 }
 
 impl Trailer {
@@ -81,14 +86,18 @@ impl SnapshotRecord {
     /// Every counter with its name, in the order of the struct.
     pub fn counters(&self) -> Vec<(String, u64)> {
         let dropped = self.dropped.iter().map(|(reason, n)| (format!("dropped.{reason}"), *n));
+        let own = self.discipline.iter().map(|(name, n)| (format!("discipline.{name}"), *n));
         [("packets_in", self.packets_in), ("packets_out", self.packets_out)]
             .map(named)
             .into_iter()
             .chain(dropped)
             .chain(
                 [
+                    ("duplicated", self.duplicated),
                     ("queued", self.queued),
                     ("marked", self.marked),
+                    ("corrupted", self.corrupted),
+                    ("reordered", self.reordered),
                     ("bytes_in", self.bytes_in),
                     ("bytes_out", self.bytes_out),
                     ("bytes_dropped", self.bytes_dropped),
@@ -100,6 +109,7 @@ impl SnapshotRecord {
                 ]
                 .map(named),
             )
+            .chain(own)
             .collect()
     }
 }
@@ -115,8 +125,11 @@ impl From<&Snapshot> for SnapshotRecord {
             packets_in,
             packets_out,
             dropped,
+            duplicated,
             queued,
             marked,
+            corrupted,
+            reordered,
             bytes_in,
             bytes_out,
             bytes_dropped,
@@ -125,14 +138,19 @@ impl From<&Snapshot> for SnapshotRecord {
             backlog_peak_bytes,
             held_bytes,
             held_peak_bytes,
+            discipline,
         } = *snapshot;
+        let own = discipline.counters().into_iter().map(named);
         let by_name = |reason: DropReason| (reason.name().to_owned(), dropped[reason.index()]);
         Self {
             packets_in,
             packets_out,
             dropped: DropReason::ALL.into_iter().map(by_name).collect(),
+            duplicated,
             queued,
             marked,
+            corrupted,
+            reordered,
             bytes_in,
             bytes_out,
             bytes_dropped,
@@ -141,6 +159,7 @@ impl From<&Snapshot> for SnapshotRecord {
             backlog_peak_bytes,
             held_bytes,
             held_peak_bytes,
+            discipline: own.collect(),
         }
     }
 }

@@ -107,8 +107,10 @@ pub(super) fn direction(
             departed: snapshot.packets_out,
             queued: snapshot.queued,
             dropped: drops_by_name(&snapshot.dropped),
+            duplicated: snapshot.duplicated,
             marked: snapshot.marked,
-            ..report::Packets::default()
+            corrupted: snapshot.corrupted,
+            reordered: snapshot.reordered,
         },
         lost_before: report::LostBefore {
             receive_buffer: counts.receive_buffer,

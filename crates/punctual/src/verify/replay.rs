@@ -319,6 +319,8 @@ impl Fate for Departure {
         let fields = |fate: &Self| {
             [
                 ("packet", fate.sequence.to_string()),
+                ("copy", fate.copy.to_string()),
+                ("corrupt", format!("{:?}", fate.corrupt)),
                 ("due", nanos(fate.due)),
                 ("delay", format!("{} ns", fate.delay.as_nanos())),
                 ("mark", format!("{:?}", fate.mark)),
@@ -363,6 +365,7 @@ impl Fate for Dropped {
         let fields = |fate: &Self| {
             [
                 ("packet", fate.sequence.to_string()),
+                ("copy", fate.copy.to_string()),
                 ("reason", fate.reason.name().to_owned()),
                 ("at", nanos(fate.at)),
                 ("delay", format!("{} ns", fate.delay.as_nanos())),

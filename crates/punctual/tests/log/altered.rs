@@ -1,6 +1,6 @@
 use punctual::log::{Damage, Departure, Dropped, LogReader, ReadError, Record};
 use punctual::verify::{Difference, Outcome, verify};
-use punctual_sched::{DropReason, Duration, Instant, Mark, Rate};
+use punctual_sched::{BitFlip, DropReason, Duration, Instant, Mark, Rate};
 
 use crate::rewrite::{Parts, parts};
 use crate::run::SCENARIOS;
@@ -10,19 +10,22 @@ const NS: Duration = Duration::from_nanos(1);
 type Alteration<T> = (&'static str, fn(&mut T));
 
 /// Each with the field in which it must show.
-const OF_DEPARTURES: [Alteration<Departure>; 8] = [
+const OF_DEPARTURES: [Alteration<Departure>; 10] = [
     ("packet", |fate| fate.sequence += 1),
     ("due", |fate| fate.due = fate.due + NS),
     ("due", |fate| fate.due = fate.due - NS),
     ("delay", |fate| fate.delay = fate.delay + NS),
+    ("copy", |fate| fate.copy = 1),
+    ("corrupt", |fate| fate.corrupt = Some(BitFlip(0))),
     ("mark", |fate| fate.mark = Mark::Ce),
     ("queue", |fate| fate.queue = fate.queue + NS),
     ("serialisation", |fate| fate.serialisation = fate.serialisation + NS),
     ("pacing", |fate| fate.pacing = fate.pacing + NS),
 ];
 
-const OF_DROPS: [Alteration<Dropped>; 4] = [
+const OF_DROPS: [Alteration<Dropped>; 5] = [
     ("packet", |fate| fate.sequence -= 1),
+    ("copy", |fate| fate.copy = 1),
     ("reason", |fate| fate.reason = DropReason::HoldFull),
     ("at", |fate| fate.at = fate.at + NS),
     ("delay", |fate| fate.delay = fate.delay + NS),
@@ -175,12 +178,16 @@ fn an_altered_change_shows() {
     }
 }
 
+fn set(parts: &mut Parts, name: &str, value: &str) {
+    parts.header.down.link.0.insert(name.to_owned(), value.to_owned());
+}
+
 #[test]
 fn an_altered_seed_parameter_counter_or_end_shows() {
     let original = parts(&SCENARIOS[5].log());
     let alterations: [Alteration<Parts>; 6] = [
         ("seed", |parts| parts.header.up.seed += 1),
-        ("parameter", |parts| parts.header.down.link.delay_ns += 1),
+        ("parameter", |parts| set(parts, "delay", "1ns")),
         ("packets_out", |parts| parts.ends[0].end.as_mut().unwrap().snapshot.packets_out += 1),
         ("dropped.loss", |parts| {
             *parts.ends[1].end.as_mut().unwrap().snapshot.dropped.get_mut("loss").unwrap() += 1;

@@ -6,7 +6,7 @@ use punctual::log::{
 use punctual::verify::verify;
 use punctual_sched::config::Limit;
 use punctual_sched::units::Probability;
-use punctual_sched::{Change, DropReason, Duration, Ecn, Instant, Mark, Rate};
+use punctual_sched::{BitFlip, Change, DropReason, Duration, Ecn, Instant, Mark, Rate};
 
 use crate::rewrite::{Parts, parts};
 use crate::run::{SCENARIOS, Scenario};
@@ -27,10 +27,14 @@ fn arrival() -> impl Strategy<Value = Record> {
 fn departure() -> impl Strategy<Value = Record> {
     let marks = prop_oneof![Just(Mark::None), Just(Mark::Decided), Just(Mark::Ce)];
     let spans = (nanos(), nanos(), nanos(), nanos());
-    (nanos(), nanos(), spans, marks, any::<Option<i64>>()).prop_map(
-        |(sequence, due, (delay, queue, serialisation, pacing), mark, lateness_ns)| {
+    let rare = (prop_oneof![Just(0), any::<u8>()], any::<Option<u32>>());
+    (nanos(), nanos(), spans, (marks, rare), any::<Option<i64>>()).prop_map(
+        |(sequence, due, spans, (mark, (copy, corrupt)), lateness_ns)| {
+            let (delay, queue, serialisation, pacing) = spans;
             Record::Departure(Departure {
                 sequence,
+                copy,
+                corrupt: corrupt.map(BitFlip),
                 due: Instant::from_nanos(due),
                 delay: Duration::from_nanos(delay),
                 queue: Duration::from_nanos(queue),
@@ -44,10 +48,11 @@ fn departure() -> impl Strategy<Value = Record> {
 }
 
 fn dropped() -> impl Strategy<Value = Record> {
-    (nanos(), 0..DropReason::ALL.len(), nanos(), nanos()).prop_map(
-        |(sequence, reason, at, delay)| {
+    let copy = prop_oneof![Just(0), any::<u8>()];
+    (nanos(), 0..DropReason::ALL.len(), nanos(), nanos(), copy).prop_map(
+        |(sequence, reason, at, delay, copy)| {
             let (at, delay) = (Instant::from_nanos(at), Duration::from_nanos(delay));
-            Record::Drop(Dropped { sequence, reason: DropReason::ALL[reason], at, delay })
+            Record::Drop(Dropped { sequence, copy, reason: DropReason::ALL[reason], at, delay })
         },
     )
 }
@@ -143,7 +148,7 @@ proptest! {
     ) {
         let mut altered: Parts = parts(&small().log());
         altered.header.down.start_ns = start;
-        altered.header.down.link.hold_bytes = start | 1;
+        altered.header.down.link.0.insert("hold".into(), format!("{}b", start | 1));
         for (at, up, record) in forged {
             let at = at.index(altered.records.len());
             let direction = if up { Direction::Up } else { Direction::Down };

@@ -5,7 +5,7 @@ use punctual::log::{
     BlockWriter, Direction, Ending, Entry, LogError, LogReader, LogSender, LogWriter, Record, Sink,
 };
 use punctual::verify::{Outcome, verify};
-use punctual_sched::{Duration, Ecn, Instant, Link, Packet};
+use punctual_sched::{Duration, Instant, Link, Packet};
 
 use crate::run::{SCENARIOS, START};
 
@@ -176,16 +176,7 @@ fn a_full_ring_ends_one_direction_and_the_rest_is_counted() {
 
 /// A packet and its fate; returns how many records that is.
 fn send_one(link: &mut Link, sender: &mut LogSender, at: Instant) -> u64 {
-    let mut packet = Packet {
-        handle: 0,
-        arrival: at,
-        len: 1500,
-        segments: 1,
-        flow: 7,
-        mark: 0,
-        dscp: 0,
-        ecn: Ecn::NotEct,
-    };
+    let mut packet = Packet::on_path(0, at, 1500, 7);
     packet.handle = sender.arrival(&packet);
     link.arrive(packet);
     link.advance(at);

@@ -6,6 +6,7 @@ use punctual::log::{
     Arrival, BlockWriter, Direction, DirectionEnd, DirectionHeader, EndRecord, Epoch, Header,
     LogSender, Record,
 };
+use punctual_sched::packet::priority_of;
 use punctual_sched::{Change, Duration, Ecn, Instant, Link, LinkConfig, Output, Packet};
 
 /// A run: two links, arrivals of random spacing, changes.
@@ -209,16 +210,10 @@ impl Driver {
 
     fn packet(&mut self) -> Packet {
         let ack = self.random.below(4) == 0;
-        Packet {
-            handle: self.arrivals,
-            arrival: self.now,
-            len: if ack { 52 } else { 1500 },
-            segments: 1,
-            flow: if ack { 0x1234_5678 } else { 0x9abc_def0 },
-            mark: 0,
-            dscp: if ack { 0 } else { 46 },
-            ecn: Ecn::Ect0,
-        }
+        let (len, flow) = if ack { (52, 0x1234_5678) } else { (1500, 0x9abc_def0) };
+        let dscp = if ack { 0 } else { 46 };
+        let packet = Packet::on_path(self.arrivals, self.now, len, flow);
+        Packet { dscp, priority: priority_of(dscp), ecn: Ecn::Ect0, ..packet }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The parameters of a link: one name each, on the command line, in TOML, in live changes, in
 //! reports and in logs.
 //!
-//! Everything that knows a parameter is in its row of [`PARAMETERS`]: name, what it takes, default,
+//! Everything that knows a parameter is in its row of [`TABLES`]: name, what it takes, default,
 //! help, how it is read and printed.
 
 use core::fmt::Display;
@@ -11,6 +11,7 @@ use crate::config::{Change, ConfigError, Gso, LinkConfig, LossAt, QueueKind};
 use crate::units::{Bytes, Rate, UnitError};
 use crate::words;
 
+mod link;
 mod validate;
 
 /// One parameter of a link.
@@ -28,132 +29,36 @@ pub struct Parameter {
     get: fn(&LinkConfig) -> String,
 }
 
+/// Parameters that belong together.
+#[derive(Debug)]
+pub struct Table {
+    /// The discipline or stage that they belong to, which is the first part of their names; empty
+    /// for those of the link itself.
+    pub name: &'static str,
+    /// One row each, in the order of help and reports.
+    pub rows: &'static [Parameter],
+    /// Whether they mean something with this configuration.
+    applies: fn(&LinkConfig) -> bool,
+}
+
+/// Every table, in the order of help and reports.
+pub const TABLES: &[Table] = &[Table { name: "", rows: link::ROWS, applies: |_| true }];
+
 /// Every parameter, in the order of help and reports.
-pub const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "rate",
-        takes: "RATE",
-        default: "unlimited",
-        help: "bottleneck rate; 0 pauses the link",
-        set: |c, v| read(v).map(|v| c.rate = v),
-        get: |c| c.rate.to_string(),
-    },
-    Parameter {
-        name: "framing",
-        takes: "BYTES",
-        default: "14",
-        help: "bytes added to each packet before the rate counts it (14: Ethernet header)",
-        set: |c, v| narrow(v).map(|v| c.framing = v),
-        get: |c| c.framing.to_string(),
-    },
-    Parameter {
-        name: "overhead",
-        takes: "BYTES",
-        default: "0",
-        help: "more bytes per packet, on top of framing; may be negative",
-        set: |c, v| integer(v).map(|v| c.overhead = v),
-        get: |c| c.overhead.to_string(),
-    },
-    Parameter {
-        name: "burst",
-        takes: "BYTES|none",
-        default: "none",
-        help: "bytes that may leave at once after idling; none serialises every packet",
-        set: |c, v| unless("none", v, narrow).map(|v| c.burst = v),
-        get: |c| or("none", c.burst.map(|burst| Bytes(burst.into()))),
-    },
-    Parameter {
-        name: "peakrate",
-        takes: "RATE",
-        default: "unlimited",
-        help: "rate at which saved-up burst may leave",
-        set: |c, v| read(v).map(|v| c.peakrate = limited(v)),
-        get: |c| c.peakrate.unwrap_or(Rate::UNLIMITED).to_string(),
-    },
-    Parameter {
-        name: "nic",
-        takes: "RATE",
-        default: "unlimited",
-        help: "the sender's access rate, passed before the queue; waits there are bounded by hold",
-        set: |c, v| read(v).map(|v| c.nic = limited(v)),
-        get: |c| c.nic.unwrap_or(Rate::UNLIMITED).to_string(),
-    },
-    Parameter {
-        name: "delay",
-        takes: "TIME",
-        default: "0ms",
-        help: "propagation delay",
-        set: |c, v| read(v).map(|v| c.delay = v),
-        get: |c| c.delay.to_string(),
-    },
-    Parameter {
-        name: "jitter",
-        takes: "TIME",
-        default: "0ms",
-        help: "delay drawn from delay -+ jitter; order kept, so dense packets lean to the maximum",
-        set: |c, v| read(v).map(|v| c.jitter = v),
-        get: |c| c.jitter.to_string(),
-    },
-    Parameter {
-        name: "loss",
-        takes: "PERCENT",
-        default: "0%",
-        help: "share of packets lost at random",
-        set: |c, v| read(v).map(|v| c.loss = v),
-        get: |c| c.loss.to_string(),
-    },
-    Parameter {
-        name: "loss.at",
-        takes: "before|after",
-        default: "after",
-        help: "lose before the queue (no capacity used) or after it",
-        set: |c, v| word(v, LOSS_AT).map(|v| c.loss_at = v),
-        get: |c| written(c.loss_at, LOSS_AT),
-    },
-    Parameter {
-        name: "queue",
-        takes: "fifo",
-        default: "fifo",
-        help: "queue discipline",
-        set: |c, v| queue(v).map(|v| c.queue = v),
-        get: |c| written(c.queue, QUEUES),
-    },
-    Parameter {
-        name: "limit",
-        takes: "PACKETS|BYTES|TIME|auto",
-        default: "auto",
-        help: "what the queue holds, framing counted: 1000p, 200kb, 100ms; auto: 100ms, at least 16 packets",
-        set: |c, v| unless("auto", v, read).map(|v| c.limit = v),
-        get: |c| or("auto", c.limit),
-    },
-    Parameter {
-        name: "gso",
-        takes: "split|keep|auto",
-        default: "auto",
-        help: "cut bursts into wire packets first (split), or let a burst be one packet (keep)",
-        set: |c, v| word(v, GSO).map(|v| c.gso = v),
-        get: |c| written(c.gso, GSO),
-    },
-    Parameter {
-        name: "hold",
-        takes: "BYTES",
-        default: "256mb",
-        help: "memory for packets held from arrival to departure",
-        set: |c, v| read(v).map(|Bytes(v)| c.hold_limit = v),
-        get: |c| Bytes(c.hold_limit).to_string(),
-    },
-];
+pub fn parameters() -> impl Iterator<Item = &'static Parameter> + Clone {
+    TABLES.iter().flat_map(|table| table.rows)
+}
 
 impl Parameter {
     /// The parameter of this name; else why there is none, with the nearest known name.
     fn find(name: &str) -> Result<&'static Self, String> {
-        if let Some(parameter) = PARAMETERS.iter().find(|p| p.name == name) {
+        if let Some(parameter) = parameters().find(|p| p.name == name) {
             return Ok(parameter);
         }
         if LATER.contains(&name) {
             return Err(format!("parameter \"{name}\" is not available in this version"));
         }
-        let hint = words::hint(name, PARAMETERS.iter().map(|p| p.name));
+        let hint = words::hint(name, parameters().map(|p| p.name));
         Err(format!("unknown parameter \"{name}\", {hint}"))
     }
 }
@@ -173,12 +78,19 @@ impl LinkConfig {
         (parameter.set)(self, value).map_err(|problem| ConfigError::new(name, problem))
     }
 
-    /// Every parameter with its value, defaults included, for reports and logs.
+    /// Every parameter that applies to this configuration with its value, defaults included, for
+    /// reports.
     pub fn entries(&self) -> Vec<(&'static str, String)> {
-        PARAMETERS.iter().map(|p| (p.name, (p.get)(self))).collect()
+        let tables = TABLES.iter().filter(|table| (table.applies)(self));
+        tables.flat_map(|table| table.rows).map(|p| (p.name, (p.get)(self))).collect()
     }
 
-    /// The configuration whose [`LinkConfig::entries`] these are. Parameters that are not named
+    /// Every parameter there is with its value, for logs.
+    pub fn all_entries(&self) -> Vec<(&'static str, String)> {
+        parameters().map(|p| (p.name, (p.get)(self))).collect()
+    }
+
+    /// The configuration whose [`LinkConfig::all_entries`] these are. Parameters that are not named
     /// have their defaults.
     pub fn from_entries<'a>(
         entries: impl IntoIterator<Item = (&'a str, &'a str)>,

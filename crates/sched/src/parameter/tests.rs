@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::Limit;
-use crate::fifo::QueueLimit;
+use crate::queue::QueueLimit;
 use crate::time::Duration;
 use crate::units::Probability;
 
@@ -36,7 +36,7 @@ fn a_link_is_read_from_words() {
 
 #[test]
 fn the_defaults_in_the_table_are_the_defaults() {
-    for (parameter, (name, value)) in PARAMETERS.iter().zip(LinkConfig::default().entries()) {
+    for (parameter, (name, value)) in parameters().zip(LinkConfig::default().all_entries()) {
         assert_eq!((parameter.name, parameter.default), (name, value.as_str()));
         let mut config = LinkConfig::default();
         config.set(name, parameter.default).unwrap();

@@ -1,0 +1,232 @@
+//! Queue disciplines: who leaves next, and who is told to slow down.
+//!
+//! Each discipline is a state machine that is called as Linux calls a qdisc, except that every
+//! call carries its own instant of event time. They share one trait, [`Discipline`], and one
+//! closed enum, [`Queue`].
+
+use crate::config::{ConfigError, LinkConfig, QueueKind};
+use crate::output::{BitFlip, DropReason, Mark};
+use crate::packet::{Packet, true_size};
+use crate::time::{Duration, Instant};
+
+pub mod fifo;
+mod statistics;
+
+pub use fifo::{Fifo, QueueLimit};
+pub use statistics::Statistics;
+
+/// What a queue discipline does.
+///
+/// # Contract
+///
+/// * Times never run backwards over all calls and may repeat.
+/// * [`enqueue`](Self::enqueue) is called at `queued.entered`. After it, and whenever the device
+///   below is free, [`dequeue`](Self::dequeue) is called until it returns `None`.
+/// * When it returned `None`, [`wake`](Self::wake) says when to call it again although nothing has
+///   arrived: a time after the one given, or `None`.
+/// * Every packet taken in comes out of `dequeue` once or goes to [`Effects::drop`] once;
+///   duplicates are announced to [`Effects::duplicate`] before they are queued.
+pub trait Discipline {
+    /// Takes a packet in, or drops it or others.
+    fn enqueue(&mut self, queued: Queued, effects: &mut Effects);
+
+    /// The packet that leaves the queue at `now`, if one may.
+    fn dequeue(&mut self, now: Instant, effects: &mut Effects) -> Option<Served>;
+
+    /// When to call [`dequeue`](Self::dequeue) again; valid right after it returned `None`.
+    fn wake(&self) -> Option<Instant>;
+
+    /// The packet dequeued last has been serialised by the link.
+    fn served(&mut self) {}
+
+    /// What is queued now.
+    fn backlog(&self) -> Backlog;
+
+    /// New parameters from `now` on; `config` is valid and of the same kind.
+    fn configure(&mut self, config: &LinkConfig, now: Instant, effects: &mut Effects);
+
+    /// The discipline's own counters.
+    fn statistics(&self) -> Statistics;
+
+    /// Loads what an enqueue of `packet` will read, so that the misses of a batch overlap. The
+    /// value means nothing.
+    fn touch(&self, _packet: &Packet) -> u64 {
+        0
+    }
+}
+
+/// A packet that enters a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// The descriptor.
+    pub packet: Packet,
+    /// When it entered the queue.
+    pub entered: Instant,
+    /// Bytes as the rate counts them: framing and overhead included, at least 1.
+    pub bytes: u64,
+}
+
+/// A packet that a queue hands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// The descriptor as it was queued.
+    pub queued: Queued,
+    /// 0 for the packet itself, 1 and up for its duplicates.
+    pub copy: u8,
+    /// Congestion mark. [`Mark::Ce`] only on ECN-capable packets.
+    pub mark: Mark,
+    /// A bit that is to be flipped.
+    pub corrupt: Option<BitFlip>,
+    /// How much of its wait was for the flow's own rate or transmit time.
+    pub pacing: Duration,
+    /// How much of its wait was latency that the discipline adds, as a path does.
+    pub latency: Duration,
+}
+
+impl Served {
+    /// Handed out as it came.
+    pub fn untouched(queued: Queued) -> Self {
+        Self {
+            queued,
+            copy: 0,
+            mark: Mark::None,
+            corrupt: None,
+            pacing: Duration::ZERO,
+            latency: Duration::ZERO,
+        }
+    }
+}
+
+/// What a queue holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Wire packets.
+    pub packets: u64,
+    /// Bytes as the rate counts them.
+    pub bytes: u64,
+}
+
+impl Backlog {
+    /// One more.
+    pub(crate) fn add(&mut self, queued: &Queued) {
+        self.packets += u64::from(queued.packet.segments);
+        self.bytes += queued.bytes;
+    }
+
+    /// One less.
+    pub(crate) fn remove(&mut self, queued: &Queued) {
+        self.packets -= u64::from(queued.packet.segments);
+        self.bytes -= queued.bytes;
+    }
+}
+
+/// What a call of a discipline did besides.
+#[derive(Clone, Debug, Default)]
+pub struct Effects {
+    drops: Vec<Dropped>,
+    duplicated: u64,
+    duplicated_memory: u64,
+}
+
+/// A packet that a discipline gave up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// The descriptor.
+    pub packet: Packet,
+    /// 0 for the packet itself, 1 and up for its duplicates.
+    pub copy: u8,
+    /// Why.
+    pub reason: DropReason,
+}
+
+impl Effects {
+    /// A packet is dropped.
+    pub fn drop(&mut self, packet: &Packet, reason: DropReason) {
+        self.drop_copy(packet, 0, reason);
+    }
+
+    /// A packet or a duplicate is dropped.
+    pub fn drop_copy(&mut self, packet: &Packet, copy: u8, reason: DropReason) {
+        self.drops.push(Dropped { packet: *packet, copy, reason });
+    }
+
+    /// A packet was duplicated: one more is held.
+    pub fn duplicate(&mut self, packet: &Packet) {
+        self.duplicated += u64::from(packet.segments);
+        self.duplicated_memory += true_size(packet.len);
+    }
+
+    /// The drops since the last call, in order.
+    pub fn take_drops(&mut self) -> impl Iterator<Item = Dropped> + '_ {
+        self.drops.drain(..)
+    }
+
+    /// Wire packets duplicated since the last call, and the memory that they hold in bytes.
+    pub fn take_duplicated(&mut self) -> (u64, u64) {
+        (core::mem::take(&mut self.duplicated), core::mem::take(&mut self.duplicated_memory))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.drops.is_empty() && self.duplicated == 0
+    }
+}
+
+/// The queue of a link: one of the disciplines.
+#[derive(Debug)]
+pub enum Queue {
+    /// `fifo`.
+    Fifo(Fifo),
+}
+
+/// Calls the same method of whichever discipline it is. One line per discipline.
+macro_rules! each {
+    ($queue:expr, $discipline:ident => $call:expr) => {
+        match $queue {
+            Queue::Fifo($discipline) => $call,
+        }
+    };
+}
+
+impl Queue {
+    /// An empty queue of `config.queue`, which starts at `start` and draws from `seed`.
+    pub fn new(config: &LinkConfig, _seed: u64, _start: Instant) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(match config.queue {
+            QueueKind::Fifo => Self::Fifo(Fifo::new(config.resolved_limit())),
+        })
+    }
+}
+
+impl Discipline for Queue {
+    fn enqueue(&mut self, queued: Queued, effects: &mut Effects) {
+        each!(self, discipline => discipline.enqueue(queued, effects));
+    }
+
+    fn dequeue(&mut self, now: Instant, effects: &mut Effects) -> Option<Served> {
+        each!(self, discipline => discipline.dequeue(now, effects))
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        each!(self, discipline => discipline.wake())
+    }
+
+    fn served(&mut self) {
+        each!(self, discipline => discipline.served());
+    }
+
+    fn backlog(&self) -> Backlog {
+        each!(self, discipline => discipline.backlog())
+    }
+
+    fn configure(&mut self, config: &LinkConfig, now: Instant, effects: &mut Effects) {
+        each!(self, discipline => discipline.configure(config, now, effects));
+    }
+
+    fn statistics(&self) -> Statistics {
+        each!(self, discipline => discipline.statistics())
+    }
+
+    fn touch(&self, packet: &Packet) -> u64 {
+        each!(self, discipline => discipline.touch(packet))
+    }
+}
