@@ -37,12 +37,14 @@ pub struct Table {
     pub name: &'static str,
     /// One row each, in the order of help and reports.
     pub rows: &'static [Parameter],
+    /// What to give with them for them to mean something: `queue=fq`.
+    needs: &'static str,
     /// Whether they mean something with this configuration.
     applies: fn(&LinkConfig) -> bool,
 }
 
 /// Every table, in the order of help and reports.
-pub const TABLES: &[Table] = &[Table { name: "", rows: link::ROWS, applies: |_| true }];
+pub const TABLES: &[Table] = &[Table { name: "", rows: link::ROWS, needs: "", applies: |_| true }];
 
 /// Every parameter, in the order of help and reports.
 pub fn parameters() -> impl Iterator<Item = &'static Parameter> + Clone {
@@ -160,16 +162,36 @@ impl ConfigBuilder {
     }
 
     /// The whole, checked by [`LinkConfig::validate`]; a burst needs a rate, a
-    /// peakrate a lower rate and a burst as well.
+    /// peakrate a lower rate and a burst as well, a discipline's parameter the discipline.
     pub fn finish(self) -> Result<LinkConfig, ConfigError> {
         let last = |name: &str| self.places.iter().rev().find(|(known, _)| *known == name);
-        match self.config.validate_as_written() {
+        match self.config.validate_as_written().and_then(|()| self.check_applicable(TABLES)) {
             Ok(()) => Ok(self.config),
             Err(error) => Err(match last(&error.place) {
                 Some((_, place)) => error.within(place),
                 None => error,
             }),
         }
+    }
+}
+
+impl ConfigBuilder {
+    /// Refuses parameters of a discipline that was not chosen, unless a later source chose
+    /// another one: then what an earlier one had said of the first is of no use, and no mistake.
+    fn check_applicable(&self, tables: &[Table]) -> Result<(), ConfigError> {
+        for table in tables.iter().filter(|table| !(table.applies)(&self.config)) {
+            let (chooser, _) = table.needs.split_once('=').unwrap_or_default();
+            let chosen = self.places.iter().rposition(|(name, _)| *name == chooser);
+            let mistaken = |(index, (name, place)): (usize, &(&'static str, String))| {
+                let of_table = table.rows.iter().any(|row| row.name == *name);
+                let overridden = chosen.is_some_and(|at| at > index && self.places[at].1 != *place);
+                (of_table && !overridden).then_some(*name)
+            };
+            if let Some(name) = self.places.iter().enumerate().find_map(mistaken) {
+                return Err(ConfigError::new(name, format!("needs {}", table.needs)));
+            }
+        }
+        Ok(())
     }
 }
 

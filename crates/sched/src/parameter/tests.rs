@@ -65,6 +65,35 @@ fn a_contradiction_between_sources_names_the_one_to_change() {
 }
 
 #[test]
+fn a_parameter_of_a_discipline_that_was_not_chosen_is_refused_unless_overridden() {
+    const TABLE: &[Table] = &[Table {
+        name: "gso",
+        rows: &[Parameter {
+            name: "delay",
+            takes: "TIME",
+            default: "0ms",
+            help: "",
+            set: |_, _| Ok(()),
+            get: |_| String::new(),
+        }],
+        needs: "gso=keep",
+        applies: |config| config.gso == Gso::Keep,
+    }];
+    let check = |sources: &[(&str, &str)]| {
+        let mut builder = ConfigBuilder::default();
+        for (text, place) in sources {
+            builder.words(text, place).unwrap();
+        }
+        builder.check_applicable(TABLE).map_err(|error| error.to_string())
+    };
+    assert_eq!(check(&[("gso=keep delay=1ms", "--both")]), Ok(()));
+    assert_eq!(check(&[("delay=1ms", "--both")]), Err("delay: needs gso=keep".to_owned()));
+    assert_eq!(check(&[("delay=1ms gso=keep", "--both"), ("gso=split", "--up")]), Ok(()));
+    let own = check(&[("gso=keep", "--both"), ("gso=split delay=1ms", "--up")]);
+    assert_eq!(own, Err("delay: needs gso=keep".to_owned()));
+}
+
+#[test]
 fn a_refused_value_changes_nothing() {
     let mut config = parse("rate=20mbit");
     assert!(config.set("rate", "20mbits").is_err());

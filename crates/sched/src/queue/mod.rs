@@ -24,6 +24,10 @@ pub use statistics::Statistics;
 ///   below is free, [`dequeue`](Self::dequeue) is called until it returns `None`.
 /// * When it returned `None`, [`wake`](Self::wake) says when to call it again although nothing has
 ///   arrived: a time after the one given, or `None`.
+/// * The packet handed out last counts as queued, in limits and in whether the queue is empty, until
+///   [`served`](Self::served) or the next `dequeue`; not in a flow's own backlog and not in
+///   [`backlog`](Self::backlog). So a limit bounds the whole wait, and a discipline decides as below
+///   Linux' tbf, which holds that packet until its tokens suffice.
 /// * Every packet taken in comes out of `dequeue` once or goes to [`Effects::drop`] once;
 ///   duplicates are announced to [`Effects::duplicate`] before they are queued.
 pub trait Discipline {
