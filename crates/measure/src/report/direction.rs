@@ -12,6 +12,9 @@ pub struct Direction {
     pub link: BTreeMap<String, String>,
     /// `split` or `keep`: whether bursts are cut into wire packets before the link.
     pub gso: String,
+    /// The queue discipline.
+    #[serde(default)]
+    pub queue: Queue,
     /// Fates, in wire segments.
     pub packets: Packets,
     /// Bursts of UDP (GSO) that crossed uncut. How their sender cut them is not known: `packets`
@@ -57,6 +60,17 @@ impl Direction {
             self.changes_omitted += 1;
         }
     }
+}
+
+/// A queue discipline at the end of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Its name: `fifo`, `fq`.
+    pub kind: String,
+    /// Its own counters under the names that `tc -s -j qdisc` gives them.
+    pub counters: BTreeMap<String, u64>,
+    /// All of it as `tc -s -d qdisc show` prints a qdisc, one line each.
+    pub text: Vec<String>,
 }
 
 /// Fates of packets, counted in wire segments: `in + duplicated = out + dropped + queued`.

@@ -10,13 +10,13 @@ mod text;
 mod witness;
 
 pub use direction::{
-    Bytes, Change, Delays, Device, Direction, Flow, FlowRest, LostBefore, Packets, Rate,
+    Bytes, Change, Delays, Device, Direction, Flow, FlowRest, LostBefore, Packets, Queue, Rate,
     RuleCounter, Stamps, Wakes, keep_top_flows,
 };
 pub use host::{Granted, Host};
 pub(crate) use run::share_ppm;
 pub use run::{Log, Peer, Run, Thread};
-pub use text::text;
+pub use text::{queues, text};
 pub use witness::Witness;
 
 use crate::verdict::Verdict;

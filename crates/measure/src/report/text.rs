@@ -21,6 +21,20 @@ pub fn text(report: &Report) -> String {
     lines.iter().map(fitted).collect()
 }
 
+/// The queues that have counters of their own, each as `tc -s -d qdisc show` prints a qdisc; empty
+/// when there are none. Each line ends with a newline.
+pub fn queues(report: &Report) -> String {
+    let directions = report.directions.named().into_iter();
+    let own = directions.filter(|(_, direction)| !direction.queue.counters.is_empty());
+    let lines = own.flat_map(|(name, direction)| {
+        let first =
+            format!("{name}: {}\n", direction.queue.text.first().map_or("", String::as_str));
+        let others = direction.queue.text.iter().skip(1).map(|line| format!("{line}\n"));
+        std::iter::once(first).chain(others)
+    });
+    lines.collect()
+}
+
 fn run_line(run: &Run) -> String {
     let exit =
         run.exit_status.map_or_else(|| "still running".into(), |code| format!("exit {code}"));

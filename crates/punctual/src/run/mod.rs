@@ -23,7 +23,7 @@ use punctual_linux::host::Host;
 use punctual_linux::process::SignalFd;
 use punctual_linux::process::signals::outlive_file_size_limit;
 use punctual_measure::Report;
-use punctual_measure::report::text;
+use punctual_measure::report::{queues, text};
 use punctual_sched::LinkConfig;
 
 use crate::cli::RunOptions;
@@ -143,7 +143,7 @@ impl<'a> Outputs<'a> {
         // The report first: the summary's reader may be gone or slow.
         let written = self.write_report(report);
         if !quiet {
-            crate::tell(text(report).trim_end());
+            crate::tell((text(report) + &queues(report)).trim_end());
         }
         written
     }

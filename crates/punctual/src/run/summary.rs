@@ -12,6 +12,7 @@ use punctual_measure::report::{self, Direction, Directions, Granted, Report, Thr
 use punctual_measure::verdict::Facts;
 use punctual_measure::{difference_ns, judge};
 use punctual_sched::config::{Gso, Limit};
+use punctual_sched::queue::show;
 use punctual_sched::{Duration, LinkConfig, Snapshot};
 
 use super::account::{DirectionAccount, Live};
@@ -101,6 +102,7 @@ pub(super) fn direction(
     let LaneEnd { snapshot, counts, config, .. } = lane;
     let mut direction = Direction {
         link: in_force(config),
+        queue: queue(config, snapshot),
         gso: if config.resolved_gso() == Gso::Keep { "keep" } else { "split" }.to_owned(),
         packets: report::Packets {
             arrived: snapshot.packets_in,
@@ -141,6 +143,16 @@ pub(super) fn direction(
     };
     lane.account.fill(&mut direction);
     direction
+}
+
+/// The queue discipline's own counters.
+fn queue(config: &LinkConfig, snapshot: &Snapshot) -> report::Queue {
+    let counters = snapshot.discipline.counters().into_iter();
+    report::Queue {
+        kind: snapshot.discipline.name().to_owned(),
+        counters: counters.map(|(name, value)| (name.to_owned(), value)).collect(),
+        text: show(config, snapshot).lines().map(str::to_owned).collect(),
+    }
 }
 
 /// Every parameter with its value in force: the limit and the treatment of bursts resolved.

@@ -10,9 +10,11 @@ use crate::packet::{Packet, true_size};
 use crate::time::{Duration, Instant};
 
 pub mod fifo;
+mod show;
 mod statistics;
 
 pub use fifo::{Fifo, QueueLimit};
+pub use show::show;
 pub use statistics::Statistics;
 
 /// What a queue discipline does.

@@ -11,6 +11,13 @@ pub enum Statistics {
 }
 
 impl Statistics {
+    /// The discipline's name: a value of the parameter `queue`, or `netem`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Fifo => "fifo",
+        }
+    }
+
     /// Every counter under the name that `tc -s -j qdisc` gives it, in the order of its text.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         match self {
