@@ -5,8 +5,8 @@
 
 use punctual_measure::report::{
     Bytes, Change, Delays, Device, Direction, Directions, Flow, FlowRest, Granted, Host, Log,
-    LostBefore, Packets, Peer, Rate, Report, RuleCounter, Run, SCHEMA, Stamps, Thread, Tool, Wakes,
-    Witness, text,
+    LostBefore, Packets, Peer, Queue, Rate, Report, RuleCounter, Run, SCHEMA, Stamps, Thread, Tool,
+    Wakes, Witness, queues, text,
 };
 use punctual_measure::spacing::{self, Received};
 use punctual_measure::verdict::Facts;
@@ -41,6 +41,13 @@ fn every_number_is_an_integer() {
 #[test]
 fn a_quiet_run_reads_as_ok() {
     insta::assert_snapshot!(checked_text(&filled()));
+}
+
+#[test]
+fn queues_with_counters_show_as_tc_shows_them() {
+    let expected = "up: qdisc codel root limit 1000p\n  maxpacket 1514 ecn_mark 17\n";
+    assert_eq!(queues(&filled())[..expected.len()], *expected);
+    assert_eq!(queues(&empty()), "");
 }
 
 #[test]
@@ -301,6 +308,14 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
     Direction {
         link: map(&[("delay", "30ms"), ("limit", "100ms"), ("queue", "fifo"), ("rate", "20mbit")]),
         gso: "split".into(),
+        queue: Queue {
+            kind: "codel".into(),
+            counters: counts(&[("ecn_mark", 17), ("maxpacket", 1514)]),
+            text: vec![
+                "qdisc codel root limit 1000p".into(),
+                "  maxpacket 1514 ecn_mark 17".into(),
+            ],
+        },
         packets: Packets {
             arrived: departed + 21,
             duplicated: 4,
