@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use punctual_linux::driver::Precision;
 use punctual_sched::Duration;
+use punctual_sched::parameter::{TABLES, Table};
 
 /// A packet scheduler for Linux in userspace that proves its own timing.
 #[derive(Debug, Parser)]
@@ -35,7 +36,26 @@ pub enum Command {
     Traffic(crate::traffic::TrafficCommand),
 }
 
-const RUN_HELP: &str = "\
+/// What `punctual run --help` says after the options: the link in examples, every parameter, the
+/// rest.
+fn run_help() -> String {
+    format!("{RUN_LINK}\n\nALL PARAMETERS OF A LINK\n{}\n{RUN_HELP}", parameters_help())
+}
+
+/// Two lines for each parameter, from the table that reads them; a group for each discipline.
+fn parameters_help() -> String {
+    let group = |table: &'static Table| {
+        let needs = (!table.needs().is_empty()).then(|| format!("\n with {}:\n", table.needs()));
+        let rows = table.rows.iter().map(|row| {
+            let (name, takes, default, help) = (row.name, row.takes, row.default, row.help);
+            format!("  {name}={takes}  (default {default})\n      {help}\n")
+        });
+        needs.into_iter().chain(rows)
+    };
+    TABLES.iter().flat_map(group).collect::<Vec<_>>().concat()
+}
+
+const RUN_LINK: &str = "\
 LINK is a list of NAME=VALUE in one argument, words as in tc(8):
 
   rate=20mbit      bottleneck rate; 0 pauses, absent = no bottleneck
@@ -49,8 +69,9 @@ LINK is a list of NAME=VALUE in one argument, words as in tc(8):
   nic=1gbit        the sender's access rate, before the queue
   framing=14       bytes per packet that the rate counts on top; overhead=N
   gso=auto         split|keep: cut the sender's bursts into packets first, or not
-  hold=256mb       memory for packets on their way
+  hold=256mb       memory for packets on their way";
 
+const RUN_HELP: &str = "\
 WHEN CMD ENDS
   packets on their way get up to 1 s and the link's delay to arrive; then the peer gets
   SIGTERM, and SIGKILL 2 s later; a signal to punctual ends it at once
@@ -68,7 +89,7 @@ EXAMPLES
 
 /// `punctual run`
 #[derive(Args, Debug, Default)]
-#[command(after_long_help = RUN_HELP)]
+#[command(after_long_help = run_help())]
 pub struct RunOptions {
     /// What CMD reaches: `lab`, an isolated peer namespace (nothing of the host is touched)
     #[arg(long, value_enum)]

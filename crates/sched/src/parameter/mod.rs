@@ -43,6 +43,14 @@ pub struct Table {
     applies: fn(&LinkConfig) -> bool,
 }
 
+impl Table {
+    /// What to give with these parameters for them to mean something, as it is written:
+    /// `queue=fq`; empty for those of the link itself.
+    pub fn needs(&self) -> &'static str {
+        self.needs
+    }
+}
+
 /// Every table, in the order of help and reports.
 pub const TABLES: &[Table] = &[Table { name: "", rows: link::ROWS, needs: "", applies: |_| true }];
 
