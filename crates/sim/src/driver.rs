@@ -7,12 +7,12 @@
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use punctual_sched::{ConfigError, Instant, Link, Output, Packet};
+use punctual_sched::{ConfigError, Instant, Link, Mark, Output, Packet};
 
 use crate::outcome::{Fate, Outcome, Sink};
 use crate::random::{Stream, Streams};
 use crate::scenario::Scenario;
-use crate::source::Sender;
+use crate::source::{Known, Sender};
 
 pub(crate) struct Driver<'a, F> {
     scenario: &'a Scenario,
@@ -42,7 +42,7 @@ enum Event {
     /// A sender's own clock.
     Timer { source: usize },
     /// A sender learns of a fate.
-    Feedback { source: usize, number: u64, lost: bool },
+    Feedback { source: usize, number: u64, known: Known },
     /// A live change.
     Change { index: usize },
 }
@@ -111,8 +111,8 @@ impl<'a, F: FnMut(&Fate)> Driver<'a, F> {
     fn on_event(&mut self) {
         match self.agenda.next() {
             Some((now, Event::Timer { source })) => self.on_timer(source, now),
-            Some((now, Event::Feedback { source, number, lost })) => {
-                let count = self.senders[source].on_feedback(number, lost);
+            Some((now, Event::Feedback { source, number, known })) => {
+                let count = self.senders[source].on_feedback(number, known);
                 self.send(source, count, now);
             }
             Some((now, Event::Change { index })) => self.arrive(Input::Change(index, now), now),
@@ -137,6 +137,7 @@ impl<'a, F: FnMut(&Fate)> Driver<'a, F> {
         for number in first..first + count {
             let flow = u32::try_from(source).unwrap_or(u32::MAX);
             let packet = Packet::on_path(handle(source, number), now, len, flow);
+            let packet = Packet { ecn: self.senders[source].source.ecn, ..packet };
             self.arrive(Input::Packet(packet), now);
         }
     }
@@ -175,16 +176,22 @@ impl<'a, F: FnMut(&Fate)> Driver<'a, F> {
 
     /// One packet's end: a departure is released at its due time, or now if that is past.
     fn settle(&mut self, output: Output, now: Instant) {
-        let (packet, known, lost) = match output {
-            Output::Depart { packet, due, .. } => (packet, due.max(now), false),
-            Output::Drop { packet, .. } => (packet, now, true),
+        let (packet, copy, known, what) = match output {
+            Output::Depart { packet, copy, due, mark: Mark::Ce, .. } => {
+                (packet, copy, due.max(now), Known::Marked)
+            }
+            Output::Depart { packet, copy, due, .. } => {
+                (packet, copy, due.max(now), Known::Arrived)
+            }
+            Output::Drop { packet, copy, .. } => (packet, copy, now, Known::Lost),
         };
         let (source, number) = parts(packet.handle);
         let fate = Fate { output, source, number, known };
         (self.observe)(&fate);
         self.sink.take(&fate);
-        if let Some(back) = self.senders[source].feedback_delay() {
-            self.agenda.put(known + back, Event::Feedback { source, number, lost });
+        // A sender hears of each of its packets once: duplicates tell it nothing.
+        if let Some(back) = self.senders[source].feedback_delay().filter(|_| copy == 0) {
+            self.agenda.put(known + back, Event::Feedback { source, number, known: what });
         }
     }
 

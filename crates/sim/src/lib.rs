@@ -5,7 +5,7 @@
 //! no clock, no float, no hash order.
 //!
 //! * [`scenario`]: what is run
-//! * [`source`]: senders: constant, Poisson, bursts, a fixed window, Reno's window
+//! * [`source`]: senders: constant, Poisson, bursts, a fixed window, Reno's window, a scalable one
 //! * [`wakes`]: how late the driver wakes up
 //! * [`outcome`]: what came of it, per flow and in all
 //! * [`distribution`]: exact percentiles

@@ -3,7 +3,9 @@
 use core::fmt;
 
 use punctual_sched::queue::QueueLimit;
-use punctual_sched::{Bytes, DropReason, Duration, Instant, LinkConfig, Output, Rate, Snapshot};
+use punctual_sched::{
+    Bytes, DropReason, Duration, Instant, LinkConfig, Mark, Output, Rate, Snapshot,
+};
 
 use crate::distribution::Distribution;
 use crate::scenario::Scenario;
@@ -57,6 +59,8 @@ pub struct FlowOutcome {
     pub delivered: u64,
     /// Packets dropped, by [`DropReason::index`].
     pub dropped: [u64; DropReason::ALL.len()],
+    /// Packets departed with a congestion mark of the link.
+    pub marked: u64,
     /// Bytes departed, at the IP layer.
     pub bytes: u64,
     /// Bits per second at the IP layer after the first departure, from due time to due time. 0
@@ -98,9 +102,13 @@ impl fmt::Display for Outcome {
         for reason in &reasons {
             write!(f, " {:>9}", reason.name())?;
         }
+        let marking = self.flows.iter().any(|flow| flow.marked > 0);
+        if marking {
+            write!(f, " {:>9}", "marked")?;
+        }
         writeln!(f, " | sojourn ms {:>9} {:>9} {:>9}", "p50", "p99", "max")?;
         for flow in &self.flows {
-            flow.write_row(&reasons, f)?;
+            flow.write_row(&reasons, marking, f)?;
         }
         let fairness = self.fairness_ppm();
         writeln!(f, "fairness {}.{:06}", fairness / 1_000_000, fairness % 1_000_000)?;
@@ -112,11 +120,19 @@ impl fmt::Display for Outcome {
 }
 
 impl FlowOutcome {
-    fn write_row(&self, reasons: &[DropReason], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_row(
+        &self,
+        reasons: &[DropReason],
+        marking: bool,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
         let rate = Thousandths(self.throughput_bps / 1_000);
         write!(f, "{:24} {:>8} {:>9} {rate:>8}", self.name, self.sent, self.delivered)?;
         for reason in reasons {
             write!(f, " {:>9}", self.dropped[reason.index()])?;
+        }
+        if marking {
+            write!(f, " {:>9}", self.marked)?;
         }
         let wait = |percent| Thousandths(self.sojourn.percentile(percent).as_nanos() / 1_000);
         writeln!(f, " | {:10} {:>9} {:>9} {:>9}", "", wait(50), wait(99), wait(100))
@@ -144,6 +160,7 @@ pub(crate) struct Sink {
 struct FlowSink {
     delivered: u64,
     dropped: [u64; DropReason::ALL.len()],
+    marked: u64,
     bytes: u64,
     first: Option<(Instant, u32)>,
     last: Instant,
@@ -158,8 +175,9 @@ impl Sink {
     pub(crate) fn take(&mut self, fate: &Fate) {
         let flow = &mut self.flows[fate.source];
         match fate.output {
-            Output::Depart { packet, due, .. } => {
+            Output::Depart { packet, due, mark, .. } => {
                 flow.delivered += 1;
+                flow.marked += u64::from(mark == Mark::Ce);
                 flow.bytes += u64::from(packet.len);
                 flow.first.get_or_insert((due, packet.len));
                 flow.last = due;
@@ -192,6 +210,7 @@ impl FlowSink {
             sent,
             delivered: self.delivered,
             dropped: self.dropped,
+            marked: self.marked,
             bytes: self.bytes,
             sojourn: Distribution::new(self.sojourn),
         }

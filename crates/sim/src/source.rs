@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use punctual_sched::{Duration, Instant, Rate};
+use punctual_sched::{Duration, Ecn, Instant, Rate};
 
 use crate::random::Stream;
 
@@ -15,6 +15,17 @@ pub struct Source {
     pub len: u32,
     /// When it begins.
     pub start: Duration,
+    /// ECN field of its packets.
+    pub ecn: Ecn,
+}
+
+/// What a sender learns of one of its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Known {
+    Arrived,
+    /// It arrived with a congestion mark.
+    Marked,
+    Lost,
 }
 
 /// When a sender sends.
@@ -40,8 +51,14 @@ pub enum Traffic {
         back: Duration,
     },
     /// TCP Reno's window (RFC 5681): slow start from 10 packets, then one more per round trip,
-    /// half after a loss, at most once per window.
+    /// half after a loss or a mark (RFC 3168), at most once per window.
     Reno {
+        /// As for [`Traffic::Greedy`].
+        back: Duration,
+    },
+    /// A scalable window as DCTCP's (RFC 8257): as [`Traffic::Reno`], but marks take from it, once
+    /// per window, half of the share of marked packets, averaged with a gain of 1/16.
+    Scalable {
         /// As for [`Traffic::Greedy`].
         back: Duration,
     },
@@ -50,7 +67,14 @@ pub enum Traffic {
 impl Source {
     /// Traffic in full packets of 1500 bytes from the beginning on.
     pub const fn new(traffic: Traffic) -> Self {
-        Self { traffic, len: 1_500, start: Duration::ZERO }
+        Self { traffic, len: 1_500, start: Duration::ZERO, ecn: Ecn::NotEct }
+    }
+
+    /// The same with this ECN field in its packets.
+    #[must_use]
+    pub const fn with_ecn(mut self, ecn: Ecn) -> Self {
+        self.ecn = ecn;
+        self
     }
 
     /// The same with packets of `len` bytes.
@@ -80,6 +104,7 @@ impl fmt::Display for Source {
             Traffic::Burst { packets, every } => write!(f, "{packets}p every {every}"),
             Traffic::Greedy { window, back } => write!(f, "greedy {window}p {back}"),
             Traffic::Reno { back } => write!(f, "reno {back}"),
+            Traffic::Scalable { back } => write!(f, "scalable {back}"),
         }
     }
 }
@@ -97,8 +122,9 @@ pub(crate) struct Sender {
 impl Sender {
     pub(crate) fn new(source: Source, random: Stream) -> Self {
         let window = match source.traffic {
-            Traffic::Greedy { window, .. } => Window::fixed(window),
-            _ => Window::reno(),
+            Traffic::Greedy { window, .. } => Window::new(window, Reaction::None),
+            Traffic::Scalable { .. } => Window::new(10, Reaction::Share),
+            _ => Window::new(10, Reaction::Half),
         };
         Self { source, sent: 0, random, window }
     }
@@ -115,24 +141,22 @@ impl Sender {
                 let next = (every != Duration::ZERO).then(|| now + every);
                 (u64::from(packets), next)
             }
-            Traffic::Greedy { .. } | Traffic::Reno { .. } => (self.window.room(), None),
+            Traffic::Greedy { .. } | Traffic::Reno { .. } | Traffic::Scalable { .. } => {
+                (self.window.room(), None)
+            }
         }
     }
 
     /// It learns of its packet `number`'s fate: how many packets it sends for it.
-    pub(crate) fn on_feedback(&mut self, number: u64, lost: bool) -> u64 {
-        if lost {
-            self.window.on_loss(number, self.sent);
-        } else {
-            self.window.on_arrival();
-        }
+    pub(crate) fn on_feedback(&mut self, number: u64, known: Known) -> u64 {
+        self.window.on_feedback(number, self.sent, known);
         self.window.room()
     }
 
     /// How long it takes to learn of a fate; `None` when it does not care.
     pub(crate) fn feedback_delay(&self) -> Option<Duration> {
         match self.source.traffic {
-            Traffic::Greedy { back, .. } | Traffic::Reno { back } => {
+            Traffic::Greedy { back, .. } | Traffic::Reno { back } | Traffic::Scalable { back } => {
                 Some(back.max(Duration::from_micros(1)))
             }
             _ => None,
@@ -166,48 +190,97 @@ struct Window {
     /// Packets, in units of 1/2^16.
     size: u64,
     slow_start_until: u64,
-    fixed: bool,
+    reaction: Reaction,
     in_flight: u64,
-    /// Losses of packets before this number belong to a reaction already taken.
+    /// Losses and marks of packets before this number belong to a reaction already taken.
     recovered_at: u64,
+    marks: Marks,
 }
 
-/// One packet of window.
+/// How a window reacts to marks. All but [`Reaction::None`] halve after a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reaction {
+    /// Neither to marks nor to losses.
+    None,
+    /// As to a loss.
+    Half,
+    /// By half of the share of marked packets.
+    Share,
+}
+
+/// The share of marked packets, as DCTCP keeps it (RFC 8257, section 3.3).
+#[derive(Debug)]
+struct Marks {
+    /// The averaged share in units of 1/2^16. 1 to begin with, so that the first mark halves.
+    alpha: u64,
+    packets: u64,
+    marked: u64,
+    /// The window of observation ends with this packet.
+    until: u64,
+}
+
+/// One packet of window, and one of `alpha`.
 const PACKET: u64 = 1 << 16;
 
 impl Window {
-    fn fixed(packets: u32) -> Self {
-        let size = u64::from(packets) * PACKET;
-        Self { size, slow_start_until: 0, fixed: true, in_flight: 0, recovered_at: 0 }
-    }
-
-    /// RFC 6928: ten packets to begin with.
-    fn reno() -> Self {
-        let size = 10 * PACKET;
-        Self { size, slow_start_until: u64::MAX, fixed: false, in_flight: 0, recovered_at: 0 }
+    /// RFC 6928: ten packets to begin with, for what is not fixed.
+    fn new(packets: u32, reaction: Reaction) -> Self {
+        Self {
+            size: u64::from(packets) * PACKET,
+            slow_start_until: u64::MAX,
+            reaction,
+            in_flight: 0,
+            recovered_at: 0,
+            marks: Marks { alpha: PACKET, packets: 0, marked: 0, until: 0 },
+        }
     }
 
     fn room(&self) -> u64 {
         (self.size / PACKET).saturating_sub(self.in_flight)
     }
 
-    fn on_arrival(&mut self) {
+    /// `sent` packets have been sent so far.
+    fn on_feedback(&mut self, number: u64, sent: u64, known: Known) {
         self.in_flight -= 1;
-        if self.fixed {
+        if self.reaction == Reaction::None {
             return;
         }
-        // RFC 5681, section 3.1: a packet per packet, later a packet per window.
+        self.marks.observe(number, sent, known);
+        match (known, self.reaction) {
+            (Known::Marked, Reaction::Share) => {
+                self.reduce(number, sent, self.size * self.marks.alpha / PACKET / 2);
+            }
+            (Known::Lost | Known::Marked, _) => self.reduce(number, sent, self.size / 2),
+            (Known::Arrived, _) => {}
+        }
+        if known != Known::Lost {
+            self.grow();
+        }
+    }
+
+    /// RFC 5681, section 3.1: a packet per packet, later a packet per window.
+    fn grow(&mut self) {
         self.size +=
             if self.size < self.slow_start_until { PACKET } else { PACKET * PACKET / self.size };
     }
 
-    fn on_loss(&mut self, number: u64, sent: u64) {
-        self.in_flight -= 1;
-        if self.fixed || number < self.recovered_at {
+    fn reduce(&mut self, number: u64, sent: u64, by: u64) {
+        if number < self.recovered_at {
             return;
         }
-        self.size = (self.size / 2).max(2 * PACKET);
+        self.size = (self.size - by).max(2 * PACKET);
         self.slow_start_until = self.size;
         self.recovered_at = sent;
+    }
+}
+
+impl Marks {
+    fn observe(&mut self, number: u64, sent: u64, known: Known) {
+        self.packets += 1;
+        self.marked += u64::from(known == Known::Marked);
+        if number >= self.until {
+            self.alpha = self.alpha - self.alpha / 16 + self.marked * PACKET / self.packets / 16;
+            (self.packets, self.marked, self.until) = (0, 0, sent);
+        }
     }
 }
