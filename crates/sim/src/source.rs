@@ -219,6 +219,10 @@ struct Marks {
     until: u64,
 }
 
+/// What a receiver lets be on the way, 4,096 packets: Linux' greatest receive buffer by default
+/// holds as many full ones. Without it a window on a path without losses would grow for ever.
+const RECEIVE_WINDOW: u64 = 4_096 * PACKET;
+
 /// One packet of window, and one of `alpha`.
 const PACKET: u64 = 1 << 16;
 
@@ -260,8 +264,9 @@ impl Window {
 
     /// RFC 5681, section 3.1: a packet per packet, later a packet per window.
     fn grow(&mut self) {
-        self.size +=
+        let more =
             if self.size < self.slow_start_until { PACKET } else { PACKET * PACKET / self.size };
+        self.size = (self.size + more).min(RECEIVE_WINDOW);
     }
 
     fn reduce(&mut self, number: u64, sent: u64, by: u64) {

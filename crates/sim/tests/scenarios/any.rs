@@ -23,8 +23,9 @@ fn sources() -> impl Strategy<Value = Source> {
         (1_000..20_000_000_u64).prop_map(|bps| Traffic::Poisson(rate(&bps.to_string()))),
         (1..40_u32, 1..90_u64)
             .prop_map(|(packets, every)| Traffic::Burst { packets, every: ms(every) }),
-        (1..40_u32, 0..9_u64).prop_map(|(window, back)| Traffic::Greedy { window, back: ms(back) }),
-        (0..9_u64).prop_map(|back| Traffic::Reno { back: ms(back) }),
+        // A round trip of microseconds would be millions of packets.
+        (1..40_u32, 1..9_u64).prop_map(|(window, back)| Traffic::Greedy { window, back: ms(back) }),
+        (1..9_u64).prop_map(|back| Traffic::Reno { back: ms(back) }),
     ];
     (traffic, 200..2_000_u32, 0..50_u64)
         .prop_map(|(traffic, len, start)| Source::new(traffic).with_len(len).starting_at(ms(start)))
