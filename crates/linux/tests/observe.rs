@@ -283,6 +283,7 @@ fn send_and_receive(address: &str, change: impl FnOnce(&mut UdpSendConfig)) -> (
         count: Some(300),
         duration: None,
         gso_segments: 1,
+        tos: 0,
     };
     change(&mut config);
     let limits = UdpReceiveConfig {

@@ -72,6 +72,9 @@ pub struct UdpSend {
     /// Datagrams per burst handed to the kernel at once.
     #[arg(long, default_value_t = 1)]
     gso_segments: u16,
+    /// Type of service byte or traffic class: DSCP << 2 | ECN; 1 = ECT(1), 2 = ECT(0).
+    #[arg(long, default_value_t = 0)]
+    tos: u8,
 }
 
 /// How fast, one of three.
@@ -113,6 +116,7 @@ impl UdpSend {
             count: self.count,
             duration: self.duration,
             gso_segments: self.gso_segments,
+            tos: self.tos,
         })?;
         Ok(json!({
             "planned": sent.planned,

@@ -31,6 +31,8 @@ pub struct UdpSendConfig {
     pub duration: Option<Duration>,
     /// Datagrams handed to the kernel as one burst by `UDP_SEGMENT` (Linux 4.18), 1 to 64.
     pub gso_segments: u16,
+    /// Type of service byte (IPv4) or traffic class (IPv6): DSCP and ECN.
+    pub tos: u8,
 }
 
 /// What was sent.
@@ -219,6 +221,13 @@ fn open(config: &UdpSendConfig) -> Result<UdpSocket, TrafficError> {
     let wait = Some(std::time::Duration::from_millis(100));
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, wait)
         .map_err(|error| TrafficError::io(operation())(error.into()))?;
+    if config.tos != 0 {
+        let set = match config.target {
+            SocketAddr::V4(_) => sockopt::set_ip_tos(&socket, config.tos),
+            SocketAddr::V6(_) => sockopt::set_ipv6_tclass(&socket, config.tos.into()),
+        };
+        set.map_err(|error| TrafficError::io("set the type of service")(error.into()))?;
+    }
     if config.gso_segments > 1 {
         let size = i32::try_from(config.size).expect("checked: at most 65507");
         socket::set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, size)
