@@ -44,6 +44,8 @@ pub enum Refuse {
     ProcSysReadonly,
     /// `nfqueue-missing`: the kernel has no NFQUEUE.
     NfqueueMissing,
+    /// `ce-mark-missing`: rules cannot write CE.
+    CeMarkMissing,
 }
 
 /// `PUNCTUAL_FAULT` could not be understood.
@@ -102,6 +104,7 @@ impl Refuse {
             "proc-missing" => Self::ProcMissing,
             "proc-sys-readonly" => Self::ProcSysReadonly,
             "nfqueue-missing" => Self::NfqueueMissing,
+            "ce-mark-missing" => Self::CeMarkMissing,
             _ => return None,
         })
     }
@@ -111,7 +114,7 @@ const VARIABLE: &str = "PUNCTUAL_FAULT";
 const KEYS: &str = "refuse=, shift= or clock-step=";
 const STEP: &str = "clock-step=SECONDS@AT_SECONDS";
 const REFUSALS: &str = "refuse=userns-apparmor, userns-seccomp, userns-limit, userns-sysctl, \
-                        proc-missing, proc-sys-readonly or nfqueue-missing";
+                        proc-missing, proc-sys-readonly, nfqueue-missing or ce-mark-missing";
 
 #[cfg(test)]
 mod tests {

@@ -411,7 +411,8 @@ fn rule(family: Family) -> HookRule {
 }
 
 fn hook_config(table: &str, rules: &[HookRule]) -> HookConfig {
-    HookConfig { table: table.to_owned(), hook: Hook::Input, priority: 0, rules: rules.to_vec() }
+    let (table, rules) = (table.to_owned(), rules.to_vec());
+    HookConfig { table, hook: Hook::Input, priority: 0, rules, ce: false }
 }
 
 fn install(rules: &[HookRule]) -> InstalledHooks {

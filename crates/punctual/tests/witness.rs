@@ -313,7 +313,8 @@ fn install() -> InstalledHooks {
     };
     let rules = vec![rule(Family::Ip4), rule(Family::Ip6)];
     let table = "punctual-witness".to_owned();
-    InstalledHooks::install(&HookConfig { table, hook: Hook::Forward, priority: 0, rules }).unwrap()
+    let config = HookConfig { table, hook: Hook::Forward, priority: 0, rules, ce: false };
+    InstalledHooks::install(&config).unwrap()
 }
 
 fn open() -> Queue {

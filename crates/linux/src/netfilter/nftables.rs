@@ -4,13 +4,15 @@
 //! vanish when our socket closes, however we died, and nobody else may change them. Messages:
 //! linux/netfilter/nf_tables.h.
 
+mod ce;
 mod error;
 mod ruleset;
 
 use std::io;
 
+pub use self::ce::CE_MARK;
 pub use self::error::HookError;
-use self::ruleset::Ruleset;
+use self::ruleset::{CE_CHAIN, CHAIN, Ruleset};
 use super::attribute::{self, Attributes, Head, Message, Writer, network_u64};
 use super::exchange::{ControlSocket, Exchange};
 
@@ -26,6 +28,9 @@ pub struct HookConfig {
     pub priority: i32,
     /// At least one.
     pub rules: Vec<HookRule>,
+    /// Have a second chain, right behind the first, write CE (RFC 3168) into packets whose verdict
+    /// sets [`CE_MARK`], and clear that mark.
+    pub ce: bool,
 }
 
 /// A rule that hands packets to a queue.
@@ -121,8 +126,8 @@ impl InstalledHooks {
 
     /// Counts per rule, in the order in which the rules were given.
     pub fn counters(&mut self) -> io::Result<Vec<RuleCount>> {
-        let mut ip4 = self.family_counters(Family::Ip4)?.into_iter();
-        let mut ip6 = self.family_counters(Family::Ip6)?.into_iter();
+        let mut ip4 = self.chain_counters(Family::Ip4, CHAIN)?.into_iter();
+        let mut ip6 = self.chain_counters(Family::Ip6, CHAIN)?.into_iter();
         let mut next = |family: &Family| match family {
             Family::Ip4 => ip4.next(),
             Family::Ip6 => ip6.next(),
@@ -130,7 +135,17 @@ impl InstalledHooks {
         self.families.iter().map(|family| next(family).ok_or_else(rules_are_gone)).collect()
     }
 
-    fn family_counters(&mut self, family: Family) -> io::Result<Vec<RuleCount>> {
+    /// Packets into which CE was written: those that carried ECT and not CE yet.
+    pub fn ce_written(&mut self) -> io::Result<u64> {
+        let mut packets = 0;
+        for family in [Family::Ip4, Family::Ip6] {
+            let counts = self.chain_counters(family, CE_CHAIN)?;
+            packets += counts.iter().map(|count| count.packets).sum::<u64>();
+        }
+        Ok(packets)
+    }
+
+    fn chain_counters(&mut self, family: Family, chain: &str) -> io::Result<Vec<RuleCount>> {
         if !self.families.contains(&family) {
             return Ok(Vec::new());
         }
@@ -145,7 +160,8 @@ impl InstalledHooks {
         request.string(ruleset::NFTA_RULE_TABLE, &self.table);
         for _ in 0..DUMP_TRIES {
             let mut counts = Vec::new();
-            let collect = |message: &Message<'_>| counts.extend(rule_count(message, &self.table));
+            let collect =
+                |message: &Message<'_>| counts.extend(rule_count(message, (&self.table, chain)));
             match self.socket.dump(request.bytes(), collect) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return result.map(|()| counts),
@@ -202,6 +218,9 @@ pub(super) fn check(config: &HookConfig) -> Result<(), HookError> {
     if config.table.is_empty() || config.table.len() > 200 || config.table.contains('\0') {
         return invalid(format!("table name {:?} is not 1 to 200 bytes", config.table));
     }
+    if config.ce && config.priority == i32::MAX {
+        return invalid("no chain can come after one of the last priority".to_owned());
+    }
     for HookRule { device, .. } in &config.rules {
         // IFNAMSIZ is 16 with the NUL.
         if device.is_empty() || device.len() > 15 || device.contains(['\0', '/']) {
@@ -211,12 +230,14 @@ pub(super) fn check(config: &HookConfig) -> Result<(), HookError> {
     Ok(())
 }
 
-/// The counter of one rule of a dump; `None` for another table's rule.
-fn rule_count(message: &Message<'_>, table: &str) -> Option<RuleCount> {
+/// The counter of one rule of a dump; `None` for a rule of another table or chain, or without one.
+fn rule_count(message: &Message<'_>, (table, chain): (&str, &str)) -> Option<RuleCount> {
     let attributes = message.attributes()?;
-    let name = attributes.clone().find(ruleset::NFTA_RULE_TABLE)?;
-    if name.strip_suffix(&[0]) != Some(table.as_bytes()) {
-        return None;
+    for (kind, wanted) in [(ruleset::NFTA_RULE_TABLE, table), (ruleset::NFTA_RULE_CHAIN, chain)] {
+        let name = attributes.clone().find(kind)?;
+        if name.strip_suffix(&[0]) != Some(wanted.as_bytes()) {
+            return None;
+        }
     }
     let expressions = attributes.find(ruleset::NFTA_RULE_EXPRESSIONS)?;
     Attributes::new(expressions).map_while(Result::ok).find_map(|(_, expression)| {
@@ -261,13 +282,15 @@ pub(super) mod tests {
             hook: Hook::Forward,
             priority: 0,
             rules: vec![rule, ip6],
+            ce: false,
         }
     }
 
-    fn dumped_rule(table: &str, packets: u64, bytes: u64) -> Writer {
+    fn dumped_rule((table, chain): (&str, &str), packets: u64, bytes: u64) -> Writer {
         let mut writer = Writer::default();
         writer.message(Head { kind: 0x0a06, flags: 2, sequence: 0, family: 2, resource: 0 });
         writer.string(ruleset::NFTA_RULE_TABLE, table);
+        writer.string(ruleset::NFTA_RULE_CHAIN, chain);
         writer.nested(ruleset::NFTA_RULE_EXPRESSIONS, |writer| {
             writer.nested(1, |writer| {
                 writer.string(1, "meta");
@@ -285,14 +308,17 @@ pub(super) mod tests {
     }
 
     fn count_of(writer: &Writer) -> Option<RuleCount> {
-        rule_count(&Messages::new(writer.bytes()).next().unwrap().unwrap(), "punctual")
+        let message = Messages::new(writer.bytes()).next().unwrap().unwrap();
+        rule_count(&message, ("punctual", "hold"))
     }
 
     #[test]
-    fn the_counter_is_found_among_the_expressions_of_our_table_only() {
+    fn the_counter_is_found_among_the_expressions_of_our_chain_only() {
         let expected = RuleCount { packets: 3, bytes: 1 << 40 };
-        assert_eq!(count_of(&dumped_rule("punctual", 3, 1 << 40)), Some(expected));
-        assert_eq!(count_of(&dumped_rule("punctual2", 3, 1 << 40)), None);
+        let dumped = |table, chain| count_of(&dumped_rule((table, chain), 3, 1 << 40));
+        assert_eq!(dumped("punctual", "hold"), Some(expected));
+        assert_eq!(dumped("punctual2", "hold"), None);
+        assert_eq!(dumped("punctual", "ce"), None);
     }
 
     #[test]
@@ -307,6 +333,7 @@ pub(super) mod tests {
         assert!(refused(|config| config.table.clear()));
         assert!(refused(|config| config.table = "t".repeat(201)));
         assert!(refused(|config| config.rules[0].device = "sixteen-bytes-xx".to_owned()));
+        assert!(refused(|config| (config.ce, config.priority) = (true, i32::MAX)));
         assert!(refused(|config| config.rules[1].device.clear()));
         assert!(refused(|config| config.rules[1].device.push('\0')));
     }

@@ -14,6 +14,8 @@ pub struct Support {
     pub action: QueueAction,
     /// Rules can stamp arrivals; else `NFQA_TIMESTAMP` or our own clock must serve.
     pub arrival_stamps: bool,
+    /// Rules can write CE into packets; else nothing may be configured that marks.
+    pub ce_marks: bool,
 }
 
 /// What is missing, with the remedy.
@@ -43,24 +45,26 @@ pub enum Missing {
 }
 
 /// Asks the kernel, in the calling thread's network namespace. Changes nothing there, and no packet
-/// held by anybody is flushed. `faults` may have NFQUEUE missing.
+/// held by anybody is flushed. `faults` may have NFQUEUE or CE marking missing.
 pub fn probe(faults: &Faults) -> Result<Support, Missing> {
     if faults.refuses(Refuse::NfqueueMissing) {
         return Err(Missing::Queue);
     }
-    probe_kernel(&mut ControlSocket::open()?)
+    let found = probe_kernel(&mut ControlSocket::open()?)?;
+    Ok(Support { ce_marks: found.ce_marks && !faults.refuses(Refuse::CeMarkMissing), ..found })
 }
 
 /// The same over a given exchange, which in tests is a kernel that refuses.
 fn probe_kernel(kernel: &mut impl Exchange) -> Result<Support, Missing> {
     probe_queue(kernel)?;
-    match nftables::choose_action(kernel, &trial_rules(true)) {
-        Ok(action) => Ok(Support { action, arrival_stamps: true }),
-        Err(HookError::NoArrivalStamp) => {
-            let action = nftables::choose_action(kernel, &trial_rules(false))?;
-            Ok(Support { action, arrival_stamps: false })
+    let (mut arrival_stamps, mut ce_marks) = (true, true);
+    loop {
+        match nftables::choose_action(kernel, &trial_rules(arrival_stamps, ce_marks)) {
+            Ok(action) => return Ok(Support { action, arrival_stamps, ce_marks }),
+            Err(HookError::NoArrivalStamp) if arrival_stamps => arrival_stamps = false,
+            Err(HookError::NoCeMark) if ce_marks => ce_marks = false,
+            Err(error) => return Err(error.into()),
         }
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -75,7 +79,7 @@ fn probe_queue(kernel: &mut impl Exchange) -> Result<(), Missing> {
     }
 }
 
-fn trial_rules(stamp_arrival: bool) -> HookConfig {
+fn trial_rules(stamp_arrival: bool, ce: bool) -> HookConfig {
     let rule = |family| HookRule {
         family,
         device: "lo".to_owned(),
@@ -89,6 +93,7 @@ fn trial_rules(stamp_arrival: bool) -> HookConfig {
         hook: Hook::Forward,
         priority: 0,
         rules: vec![rule(Family::Ip4), rule(Family::Ip6)],
+        ce,
     }
 }
 
@@ -133,18 +138,19 @@ mod tests {
     const TIME: &[u8] = &[0, 0, 0, 30];
     const QUEUE: &[u8] = b"queue\0";
     const TARGET: &[u8] = b"target\0";
+    const PAYLOAD: &[u8] = b"payload\0";
     /// The body of a batch's first message: no family, version 0, subsystem 10.
     const BATCH: &[u8] = &[0, 0, 0, 10];
 
     #[test]
     fn a_kernel_with_everything_is_used_natively() {
-        let support = Support { action: QueueAction::Native, arrival_stamps: true };
+        let support = Support { action: QueueAction::Native, arrival_stamps: true, ce_marks: true };
         assert_eq!(outcome(&[]), Ok(support));
     }
 
     #[test]
     fn without_nft_queue_the_compat_target_serves() {
-        let support = Support { action: QueueAction::Compat, arrival_stamps: true };
+        let support = Support { action: QueueAction::Compat, arrival_stamps: true, ce_marks: true };
         assert_eq!(outcome(&[(QUEUE, libc::ENOENT)]), Ok(support));
     }
 
@@ -157,9 +163,17 @@ mod tests {
     #[test]
     fn without_meta_time_there_are_no_stamps() {
         for (queue, action) in [(0, QueueAction::Native), (libc::ENOENT, QueueAction::Compat)] {
-            let support = Support { action, arrival_stamps: false };
+            let support = Support { action, arrival_stamps: false, ce_marks: true };
             let refused = [(TIME, libc::EOPNOTSUPP), (QUEUE, queue)];
             assert_eq!(outcome(&refused), Ok(support));
+        }
+    }
+
+    #[test]
+    fn without_payload_expressions_there_are_no_ce_marks() {
+        for (time, arrival_stamps) in [(0, true), (libc::EOPNOTSUPP, false)] {
+            let support = Support { action: QueueAction::Native, arrival_stamps, ce_marks: false };
+            assert_eq!(outcome(&[(PAYLOAD, libc::ENOENT), (TIME, time)]), Ok(support));
         }
     }
 
@@ -189,7 +203,7 @@ mod tests {
         }
         assert!(probe_kernel(&mut Silent).is_err());
         assert!(matches!(
-            nftables::choose_action(&mut Silent, &trial_rules(true)),
+            nftables::choose_action(&mut Silent, &trial_rules(true, false)),
             Err(HookError::NoAnswer { expected: 6, acknowledged: 0 })
         ));
     }

@@ -8,7 +8,7 @@ use punctual_linux::netfilter::nfqueue::{Queue, QueueConfig};
 use punctual_linux::netfilter::nftables::{
     Family, Hook, HookConfig, HookRule, InstalledHooks, RuleCount,
 };
-use punctual_linux::netfilter::queue_statistics;
+use punctual_linux::netfilter::{Support, queue_statistics};
 use punctual_linux::observe::StampedUdp;
 use punctual_sched::config::Gso;
 
@@ -36,9 +36,9 @@ pub(super) struct GateCounts {
 
 impl Gate {
     /// Opens the queues first and then installs the rules, so that no packet meets a rule whose
-    /// queue nobody has bound. `stamp`: the rules can stamp arrivals.
-    pub(super) fn open(lab: &Lab, links: &Links, stamp: bool) -> Result<(Self, [Queue; 2])> {
-        lab.gate().within(|| Self::open_here(links, stamp))?
+    /// queue nobody has bound. The rules stamp arrivals and write CE where the kernel can.
+    pub(super) fn open(lab: &Lab, links: &Links, support: Support) -> Result<(Self, [Queue; 2])> {
+        lab.gate().within(|| Self::open_here(links, support))?
     }
 
     /// Counts so far.
@@ -61,7 +61,7 @@ impl Gate {
         Ok([0, 1].map(|direction| GateCounts { rule: sum(direction), queue_full: full[direction] }))
     }
 
-    fn open_here(links: &Links, stamp_arrival: bool) -> Result<(Self, [Queue; 2])> {
+    fn open_here(links: &Links, support: Support) -> Result<(Self, [Queue; 2])> {
         let open = |number, gso| {
             Queue::open(&QueueConfig {
                 number,
@@ -78,7 +78,7 @@ impl Gate {
             family,
             device: device.to_owned(),
             queue,
-            stamp_arrival,
+            stamp_arrival: support.arrival_stamps,
             bypass: false,
         };
         let hooks = InstalledHooks::install(&HookConfig {
@@ -91,6 +91,7 @@ impl Gate {
                     [rule(Family::Ip4, device, queue), rule(Family::Ip6, device, queue)]
                 })
                 .collect(),
+            ce: support.ce_marks,
         })?;
         let receive_buffer = queues.iter().map(Queue::receive_buffer).min().unwrap_or(0);
         let stamping = StampedUdp::bind((Ipv4Addr::LOCALHOST, 0).into(), 0)?;

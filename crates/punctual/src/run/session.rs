@@ -105,7 +105,7 @@ impl<'a> Session<'a> {
             .gate()
             .within(|| netfilter::probe(&request.faults))?
             .map_err(|missing| Failure::Refused(missing.to_string()))?;
-        let (gate, queues) = Gate::open(&lab, &request.links, support.arrival_stamps)?;
+        let (gate, queues) = Gate::open(&lab, &request.links, support)?;
         let plan = Plan {
             command: request.command.clone(),
             peer: request.options.peer.clone().map(Into::into),

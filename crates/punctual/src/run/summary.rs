@@ -224,6 +224,9 @@ pub(super) fn host(
     if !support.arrival_stamps {
         lacks.push("stamps by rules (packets are dated when they are read)".to_owned());
     }
+    if !support.ce_marks {
+        lacks.push("CE by rules (nothing can be marked)".to_owned());
+    }
     report::Host {
         kernel: Some(host.kernel.clone()),
         cpus: u32::try_from(host.processors).ok(),

@@ -54,6 +54,12 @@ pub enum HookError {
          without stamps"
     )]
     NoArrivalStamp,
+    /// The kernel cannot write into a packet's header.
+    #[error(
+        "this kernel cannot write CE into packets (payload set): Linux 4.5 or later is needed, or \
+         rules that do not mark"
+    )]
+    NoCeMark,
     /// Any other refusal.
     #[error("the kernel refused {what}: {error}")]
     Refused {
@@ -90,6 +96,10 @@ pub(super) fn explain(place: &Place, expression: Option<Expression>, error: i32)
             Some(Expression::ArrivalTime),
             libc::ENOENT | libc::EOPNOTSUPP | libc::EINVAL,
         ) => HookError::NoArrivalStamp,
+        // No expression named: the chain's rules hold nothing else that can be missing.
+        (Place::CeRule(_), _, libc::ENOENT | libc::EOPNOTSUPP | libc::EINVAL) => {
+            HookError::NoCeMark
+        }
         _ => refused(place, expression, error),
     }
 }
@@ -128,6 +138,7 @@ mod tests {
             (&rule(), queue, libc::ENOENT, "modprobe nft_queue"),
             (&rule(), None, libc::ENOENT, "xt_NFQUEUE"),
             (&rule(), Some(Expression::ArrivalTime), libc::EOPNOTSUPP, "5.4"),
+            (&Place::CeRule(Family::Ip6), None, libc::ENOENT, "write CE"),
         ] {
             let words = words(place, expression, error);
             assert!(words.contains(expected), "{error} at {place}: {words}");

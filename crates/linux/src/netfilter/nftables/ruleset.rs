@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::ce::{self, CeStep};
 use super::error::{HookError, explain};
 use super::{Family, Hook, HookConfig, HookRule, QueueAction};
 use crate::netfilter::attribute::{self, Head, Writer};
@@ -28,7 +29,9 @@ pub(super) enum Place {
     Batch,
     Table(Family),
     Chain(Family),
+    CeChain(Family),
     Rule { index: usize, family: Family, device: String },
+    CeRule(Family),
 }
 
 /// An expression of a rule.
@@ -40,6 +43,7 @@ pub(super) enum Expression {
     MarkSet,
     Counter,
     Queue(QueueAction),
+    Ce(CeStep),
 }
 
 impl Ruleset {
@@ -81,6 +85,9 @@ impl Ruleset {
             if config.rules.iter().any(|rule| rule.family == family) {
                 ruleset.table(config, family);
                 ruleset.chain(config, family, at_hook);
+                if config.ce {
+                    ruleset.ce_chain(config, family, at_hook);
+                }
             }
         }
         for (index, rule) in config.rules.iter().enumerate() {
@@ -104,32 +111,54 @@ impl Ruleset {
     }
 
     fn chain(&mut self, config: &HookConfig, family: Family, at_hook: bool) {
-        let flags = attribute::ACK | CREATE;
-        self.begin(Place::Chain(family), NEWCHAIN, flags, family.number(), 0);
-        self.writer.string(NFTA_CHAIN_TABLE, &config.table);
-        self.writer.string(NFTA_CHAIN_NAME, CHAIN);
-        if at_hook {
-            self.writer.nested(NFTA_CHAIN_HOOK, |writer| {
-                writer.number(NFTA_HOOK_HOOKNUM, config.hook.number());
-                writer.number(NFTA_HOOK_PRIORITY, config.priority.cast_unsigned());
+        self.begin(Place::Chain(family), NEWCHAIN, attribute::ACK | CREATE, family.number(), 0);
+        let place = at_hook.then_some((config.hook, config.priority));
+        write_chain(&mut self.writer, &config.table, CHAIN, place);
+    }
+
+    /// The chain that comes right after the one that holds, and its rules.
+    fn ce_chain(&mut self, config: &HookConfig, family: Family, at_hook: bool) {
+        self.begin(Place::CeChain(family), NEWCHAIN, attribute::ACK | CREATE, family.number(), 0);
+        let place = at_hook.then_some((config.hook, config.priority.saturating_add(1)));
+        write_chain(&mut self.writer, &config.table, CE_CHAIN, place);
+        for steps in ce::RULES {
+            let expressions = steps.iter().map(|&step| Expression::Ce(step)).collect();
+            let rule = (Place::CeRule(family), CE_CHAIN, expressions);
+            self.append(config, family, rule, |writer, expression| {
+                if let Expression::Ce(step) = expression {
+                    ce::write(writer, step, family);
+                }
             });
-            self.writer.string(NFTA_CHAIN_TYPE, "filter");
-            self.writer.number(NFTA_CHAIN_POLICY, NF_ACCEPT);
         }
     }
 
     fn rule(&mut self, config: &HookConfig, index: usize, rule: &HookRule, action: QueueAction) {
         let family = rule.family;
         let place = Place::Rule { index, family, device: rule.device.clone() };
+        let parts = (place, CHAIN, expressions(rule, action));
+        self.append(config, family, parts, |writer, expression| {
+            write_expression(writer, expression, config.hook, rule);
+        });
+    }
+
+    /// Appends a rule to a chain; `write` fills in one expression's data.
+    fn append(
+        &mut self,
+        config: &HookConfig,
+        family: Family,
+        (place, chain, expressions): (Place, &str, Vec<Expression>),
+        write: impl Fn(&mut Writer, Expression),
+    ) {
         let flags = attribute::ACK | CREATE | APPEND;
         self.begin(place, NEWRULE, flags, family.number(), 0);
         self.writer.string(NFTA_RULE_TABLE, &config.table);
-        self.writer.string(NFTA_RULE_CHAIN, CHAIN);
+        self.writer.string(NFTA_RULE_CHAIN, chain);
         let mut ends = Vec::new();
         self.writer.nested(NFTA_RULE_EXPRESSIONS, |writer| {
-            for expression in expressions(rule, action) {
+            for expression in expressions {
                 writer.nested(NFTA_LIST_ELEM, |writer| {
-                    write_expression(writer, expression, config.hook, rule);
+                    writer.string(NFTA_EXPR_NAME, expression.name());
+                    writer.nested(NFTA_EXPR_DATA, |writer| write(writer, expression));
                 });
                 ends.push((expression, writer.offset()));
             }
@@ -150,6 +179,20 @@ impl Ruleset {
     }
 }
 
+/// `place`: the hook and the priority there; without it the chain sees no packet.
+fn write_chain(writer: &mut Writer, table: &str, name: &str, place: Option<(Hook, i32)>) {
+    writer.string(NFTA_CHAIN_TABLE, table);
+    writer.string(NFTA_CHAIN_NAME, name);
+    if let Some((hook, priority)) = place {
+        writer.nested(NFTA_CHAIN_HOOK, |writer| {
+            writer.number(NFTA_HOOK_HOOKNUM, hook.number());
+            writer.number(NFTA_HOOK_PRIORITY, priority.cast_unsigned());
+        });
+        writer.string(NFTA_CHAIN_TYPE, "filter");
+        writer.number(NFTA_CHAIN_POLICY, NF_ACCEPT);
+    }
+}
+
 /// Time is read as early as the match allows; the counter counts what the queue is given.
 fn expressions(rule: &HookRule, action: QueueAction) -> Vec<Expression> {
     let mut expressions = vec![Expression::DeviceName, Expression::DeviceEqual];
@@ -161,8 +204,7 @@ fn expressions(rule: &HookRule, action: QueueAction) -> Vec<Expression> {
 }
 
 fn write_expression(writer: &mut Writer, expression: Expression, hook: Hook, rule: &HookRule) {
-    writer.string(NFTA_EXPR_NAME, expression.name());
-    writer.nested(NFTA_EXPR_DATA, |writer| match expression {
+    match expression {
         Expression::DeviceName => {
             writer.number(NFTA_META_KEY, device_key(hook));
             writer.number(NFTA_META_DREG, NFT_REG_1);
@@ -170,9 +212,7 @@ fn write_expression(writer: &mut Writer, expression: Expression, hook: Hook, rul
         Expression::DeviceEqual => {
             writer.number(NFTA_CMP_SREG, NFT_REG_1);
             writer.number(NFTA_CMP_OP, NFT_CMP_EQ);
-            writer.nested(NFTA_CMP_DATA, |writer| {
-                writer.attribute(NFTA_DATA_VALUE, &device_name(&rule.device));
-            });
+            write_value(writer, NFTA_CMP_DATA, &device_name(&rule.device));
         }
         Expression::ArrivalTime => {
             writer.number(NFTA_META_KEY, NFT_META_TIME_NS);
@@ -182,7 +222,8 @@ fn write_expression(writer: &mut Writer, expression: Expression, hook: Hook, rul
             writer.number(NFTA_META_KEY, NFT_META_MARK);
             writer.number(NFTA_META_SREG, LOW_HALF);
         }
-        Expression::Counter => {}
+        // Written by `ce::write`.
+        Expression::Counter | Expression::Ce(_) => {}
         Expression::Queue(QueueAction::Native) => {
             writer.attribute(NFTA_QUEUE_NUM, &rule.queue.to_be_bytes());
             writer.attribute(NFTA_QUEUE_TOTAL, &1_u16.to_be_bytes());
@@ -193,7 +234,12 @@ fn write_expression(writer: &mut Writer, expression: Expression, hook: Hook, rul
             writer.number(NFTA_TARGET_REV, 3);
             writer.attribute(NFTA_TARGET_INFO, &target_info(rule));
         }
-    });
+    }
+}
+
+/// A value to compare with, or to compute with.
+pub(super) fn write_value(writer: &mut Writer, kind: u16, value: &[u8]) {
+    writer.nested(kind, |writer| writer.attribute(NFTA_DATA_VALUE, value));
 }
 
 /// At OUTPUT and POSTROUTING a packet has the interface that it will leave by.
@@ -231,6 +277,7 @@ impl Expression {
             Self::Counter => "counter",
             Self::Queue(QueueAction::Native) => "queue",
             Self::Queue(QueueAction::Compat) => "target",
+            Self::Ce(step) => step.name(),
         }
     }
 }
@@ -241,6 +288,8 @@ impl fmt::Display for Place {
             Self::Batch => write!(f, "the transaction as a whole"),
             Self::Table(family) => write!(f, "the {family} table"),
             Self::Chain(family) => write!(f, "the {family} chain"),
+            Self::CeChain(family) => write!(f, "the {family} chain that writes CE"),
+            Self::CeRule(family) => write!(f, "the {family} rule that writes CE"),
             Self::Rule { index, family, device } => {
                 write!(f, "rule {index} ({family} packets of {device})")
             }
@@ -250,7 +299,7 @@ impl fmt::Display for Place {
 
 impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(match *self {
             Self::DeviceName => "the interface name (meta iifname or oifname)",
             Self::DeviceEqual => "the comparison of the interface name (cmp)",
             Self::ArrivalTime => "the arrival time (meta time)",
@@ -258,6 +307,7 @@ impl fmt::Display for Expression {
             Self::Counter => "the counter",
             Self::Queue(QueueAction::Native) => "the queue expression",
             Self::Queue(QueueAction::Compat) => "the NFQUEUE target",
+            Self::Ce(step) => step.description(),
         })
     }
 }
@@ -271,7 +321,8 @@ impl fmt::Display for Family {
     }
 }
 
-const CHAIN: &str = "hold";
+pub(super) const CHAIN: &str = "hold";
+pub(super) const CE_CHAIN: &str = "ce";
 const AF_UNSPEC: u8 = 0;
 const NFTABLES: u16 = 10;
 pub(super) const NFTABLES_SUBSYSTEM: u16 = NFTABLES << 8;
@@ -296,26 +347,26 @@ const NFTA_CHAIN_TYPE: u16 = 7;
 const NFTA_HOOK_HOOKNUM: u16 = 1;
 const NFTA_HOOK_PRIORITY: u16 = 2;
 pub(super) const NFTA_RULE_TABLE: u16 = 1;
-const NFTA_RULE_CHAIN: u16 = 2;
+pub(super) const NFTA_RULE_CHAIN: u16 = 2;
 pub(super) const NFTA_RULE_EXPRESSIONS: u16 = 4;
 pub(super) const NFTA_EXPR_NAME: u16 = 1;
 pub(super) const NFTA_EXPR_DATA: u16 = 2;
-const NFTA_META_DREG: u16 = 1;
-const NFTA_META_KEY: u16 = 2;
-const NFTA_META_SREG: u16 = 3;
-const NFT_META_MARK: u32 = 3;
+pub(super) const NFTA_META_DREG: u16 = 1;
+pub(super) const NFTA_META_KEY: u16 = 2;
+pub(super) const NFTA_META_SREG: u16 = 3;
+pub(super) const NFT_META_MARK: u32 = 3;
 const NFT_META_IIFNAME: u32 = 6;
 const NFT_META_OIFNAME: u32 = 7;
 const NFT_META_TIME_NS: u32 = 30;
-const NFTA_CMP_SREG: u16 = 1;
-const NFTA_CMP_OP: u16 = 2;
-const NFTA_CMP_DATA: u16 = 3;
-const NFT_CMP_EQ: u32 = 0;
+pub(super) const NFTA_CMP_SREG: u16 = 1;
+pub(super) const NFTA_CMP_OP: u16 = 2;
+pub(super) const NFTA_CMP_DATA: u16 = 3;
+pub(super) const NFT_CMP_EQ: u32 = 0;
 const NFTA_DATA_VALUE: u16 = 1;
 /// A 16-byte register.
 const NFT_REG_1: u32 = 1;
 /// The first of the 4-byte registers; the time fills it and the next, in the machine's byte order.
-const NFT_REG32_00: u32 = 8;
+pub(super) const NFT_REG32_00: u32 = 8;
 const LOW_HALF: u32 = if cfg!(target_endian = "little") { NFT_REG32_00 } else { NFT_REG32_00 + 1 };
 const NFTA_QUEUE_NUM: u16 = 1;
 const NFTA_QUEUE_TOTAL: u16 = 2;
