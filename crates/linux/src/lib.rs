@@ -16,3 +16,4 @@ pub mod rtnetlink;
 mod sys;
 pub mod traffic;
 pub mod wait;
+pub mod wire;

@@ -81,7 +81,7 @@ fn a_dropped_packet_is_not_delivered() {
     bed.send(b"dropped");
     bed.send(b"accepted");
     let packets = bed.held(2);
-    let drop = Verdict { id: packets[0].id, accept: false, mark: None };
+    let drop = Verdict { id: packets[0].id, accept: false, ..Verdict::default() };
     assert_eq!(bed.queue.send(&[drop, accept(packets[1])]).unwrap(), 2);
     assert_eq!(bed.delivered().unwrap(), b"accepted");
     assert_eq!(bed.delivered(), None);
@@ -143,7 +143,7 @@ fn a_verdict_on_an_unknown_packet_is_refused_by_its_id() {
     let mut bed = Bed::new(Family::Ip4);
     bed.send(b"known");
     let packet = bed.held(1)[0];
-    let unknown = Verdict { id: 4_000_000_000, accept: true, mark: None };
+    let unknown = Verdict { id: 4_000_000_000, accept: true, ..Verdict::default() };
     assert_eq!(bed.queue.send(&[unknown, accept(packet)]).unwrap(), 2);
     assert_eq!(bed.delivered().unwrap(), b"known");
     assert_eq!(bed.refused(), [(4_000_000_000, ENOENT)]);
@@ -402,8 +402,8 @@ impl Bed {
     }
 }
 
-fn accept(packet: PacketInfo) -> Verdict {
-    Verdict { id: packet.id, accept: true, mark: Some(0) }
+fn accept(packet: PacketInfo) -> Verdict<'static> {
+    Verdict { id: packet.id, accept: true, mark: Some(0), payload: None }
 }
 
 fn rule(family: Family) -> HookRule {

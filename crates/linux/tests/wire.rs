@@ -1,4 +1,5 @@
-//! What a verdict does to the bytes on the wire, seen by a capture at the peer: CE.
+//! What becomes of a packet's bytes on the wire, and of how many there are of it, seen by a capture
+//! at the peer.
 
 #![expect(clippy::unwrap_used, reason = "these functions are tests, run by a runner of our own")]
 
@@ -13,11 +14,11 @@ use std::thread;
 use std::time::Duration;
 
 use packets::{
-    Packet, TCP, ecn, header_checksum_is_right, is_udp_or_tcp, protocol,
+    Packet, TCP, differing_bits, ecn, header_checksum_is_right, is_udp_or_tcp, protocol,
     transport_checksum_is_right, without_ecn,
 };
 use punctual_linux::fault::{Faults, Refuse};
-use punctual_linux::lab::links::{GATE_IN, GATE_OUT, OUTSIDE};
+use punctual_linux::lab::links::{self, GATE_IN, GATE_OUT, OUTSIDE};
 use punctual_linux::lab::{Lab, LabConfig};
 use punctual_linux::namespace::{Network, user};
 use punctual_linux::netfilter::nfqueue::{
@@ -28,6 +29,8 @@ use punctual_linux::netfilter::nftables::{
 };
 use punctual_linux::netfilter::probe;
 use punctual_linux::observe::{Capture, CaptureConfig, CapturedPacket, Direction};
+use punctual_linux::wire::{Egress, EgressConfig, EgressCounts, flip, set_ce};
+use punctual_sched::BitFlip;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::sockopt;
 
@@ -38,6 +41,13 @@ fn main() -> ExitCode {
         a_packet_that_is_not_ecn_capable_or_not_marked_stays_as_it_was,
         the_mark_is_cleared_before_the_packet_goes_on,
         every_data_segment_of_a_tcp_connection_can_be_marked,
+        a_verdict_with_a_flipped_bit_changes_that_bit_and_leaves_the_checksum_wrong,
+        a_corrupted_packet_is_not_delivered_and_the_next_one_is,
+        a_packet_with_ce_and_a_flipped_bit_differs_by_just_that,
+        verdicts_with_large_payloads_share_calls_and_none_is_lost,
+        a_copy_sent_by_the_egress_equals_the_packet_released_by_verdict,
+        every_bit_of_a_header_can_arrive_flipped,
+        what_the_egress_cannot_send_is_refused_and_counted,
     ];
     support::run(&tests, || {
         user::enter(&Faults::default()).map_err(|refusal| refusal.to_string())?;
@@ -127,6 +137,153 @@ fn every_data_segment_of_a_tcp_connection_can_be_marked() {
     }
 }
 
+fn a_verdict_with_a_flipped_bit_changes_that_bit_and_leaves_the_checksum_wrong() {
+    let mut bed = Bed::new();
+    for peer in bed.peers() {
+        let header = if peer.is_ipv4() { 20 } else { 40 };
+        for size in [1, 500, 501, 1_400] {
+            // Ports, length, the first and the last bit of the payload. Not the checksum: one of
+            // 0xffff means the same as the one that is not there.
+            for bit in [header * 8, header * 8 + 47, (header + 8) * 8, (header + 8 + size) * 8 - 1]
+            {
+                let held = bed.send_datagram(peer, 0, &vec![0xa5; size]);
+                let mut bytes = held.bytes.clone();
+                flip(&mut bytes, BitFlip(u32::try_from(bit).unwrap()));
+                bed.replace(held.info, &bytes);
+                let arrived = bed.arrived();
+                assert_eq!(differing_bits(&arrived, &held.bytes), [bit]);
+                assert!(header_checksum_is_right(&arrived));
+                assert!(!transport_checksum_is_right(&arrived), "{peer}, bit {bit}");
+            }
+        }
+    }
+}
+
+fn a_corrupted_packet_is_not_delivered_and_the_next_one_is() {
+    let mut bed = Bed::new();
+    for peer in bed.peers() {
+        let bind = || UdpSocket::bind((peer, 9)).unwrap();
+        let receiver = bed.lab.outside().within(bind).unwrap();
+        receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let held = bed.send_datagram(peer, 0, b"corrupted");
+        let mut bytes = held.bytes.clone();
+        flip(&mut bytes, BitFlip(u32::MAX));
+        bed.replace(held.info, &bytes);
+        let held = bed.send_datagram(peer, 0, b"intact");
+        bed.verdict(held.info, 0);
+        let mut buffer = [0; 100];
+        let length = receiver.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..length], b"intact");
+        assert_eq!(
+            [bed.arrived().len(), bed.arrived().len()],
+            [held.bytes.len() + 3, held.bytes.len()]
+        );
+    }
+}
+
+fn a_packet_with_ce_and_a_flipped_bit_differs_by_just_that() {
+    let mut bed = Bed::new();
+    for peer in bed.peers() {
+        for sent in [1, 2] {
+            let held = bed.send_datagram(peer, sent, b"hello");
+            let mut marked = held.bytes.clone();
+            assert!(set_ce(&mut marked));
+            let mut bytes = marked.clone();
+            let last = bytes.len() * 8 - 1;
+            flip(&mut bytes, BitFlip(u32::try_from(last).unwrap()));
+            bed.replace(held.info, &bytes);
+            let arrived = bed.arrived();
+            assert_eq!(ecn(&arrived), 3);
+            assert_eq!(differing_bits(&arrived, &marked), [last]);
+            assert_eq!(without_ecn(&marked), without_ecn(&held.bytes));
+            assert!(header_checksum_is_right(&arrived) && !transport_checksum_is_right(&arrived));
+            // What we write is what the kernel would have written.
+            let held = bed.send_datagram(peer, sent, b"hello");
+            bed.verdict(held.info, CE_MARK);
+            let by_the_kernel = bed.arrived();
+            assert!(set_ce(&mut held.bytes.clone()));
+            let mut by_us = held.bytes;
+            set_ce(&mut by_us);
+            assert_eq!(by_us, by_the_kernel);
+        }
+    }
+}
+
+/// 200 full frames are five system calls of payload.
+fn verdicts_with_large_payloads_share_calls_and_none_is_lost() {
+    let mut bed = Bed::new();
+    let peer = bed.peers()[0];
+    let held: Vec<_> = (0..200).map(|_| bed.send_datagram(peer, 0, &[0x5a; 1_472])).collect();
+    let verdicts: Vec<_> = held
+        .iter()
+        .map(|held| Verdict { payload: Some(&held.bytes), ..accept(held.info, 0) })
+        .collect();
+    assert_eq!(bed.queue.send(&verdicts).unwrap(), 200);
+    for held in &held {
+        assert_eq!(bed.arrived(), held.bytes);
+    }
+}
+
+fn a_copy_sent_by_the_egress_equals_the_packet_released_by_verdict() {
+    let mut bed = Bed::new();
+    let mut egress = bed.egress();
+    for peer in bed.peers() {
+        for size in [0, 1, 1_000, 1_452] {
+            let held = bed.send_datagram(peer, 2, &vec![1; size]);
+            assert!(egress.send(held.info.protocol, &held.bytes));
+            bed.verdict(held.info, 0);
+            assert!(egress.send(held.info.protocol, &held.bytes));
+            let arrived = [bed.arrived(), bed.arrived(), bed.arrived()];
+            assert!(arrived.iter().all(|packet| *packet == held.bytes));
+            check_sums(&arrived[0]);
+        }
+        let bind = || UdpSocket::bind((peer, 9)).unwrap();
+        let receiver = bed.lab.outside().within(bind).unwrap();
+        let held = bed.send_datagram(peer, 0, b"twice");
+        egress.send(held.info.protocol, &held.bytes);
+        bed.verdict(held.info, 0);
+        receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        for _ in 0..2 {
+            let mut buffer = [0; 100];
+            let length = receiver.recv(&mut buffer).unwrap();
+            assert_eq!(&buffer[..length], b"twice");
+            bed.arrived();
+        }
+    }
+    let sent = 9 * u64::try_from(bed.peers().len()).unwrap();
+    assert_eq!(egress.counts(), EgressCounts { sent, ..EgressCounts::default() });
+}
+
+/// Sent by the egress: the kernel would route by a corrupted address, ask for it, and tell the
+/// sender that nobody answered.
+fn every_bit_of_a_header_can_arrive_flipped() {
+    let mut bed = Bed::new();
+    let mut egress = bed.egress();
+    for peer in bed.peers() {
+        let held = bed.send_datagram(peer, 0, b"hello");
+        for bit in 0..if peer.is_ipv4() { 160 } else { 320 } {
+            let mut bytes = held.bytes.clone();
+            flip(&mut bytes, BitFlip(bit));
+            assert!(egress.send(held.info.protocol, &bytes));
+            let arrived = bed.next_captured();
+            assert_eq!(differing_bits(&arrived, &held.bytes), [usize::try_from(bit).unwrap()]);
+        }
+        bed.verdict(held.info, 0);
+        assert_eq!(bed.next_captured(), held.bytes);
+    }
+}
+
+fn what_the_egress_cannot_send_is_refused_and_counted() {
+    let bed = Bed::new();
+    let mut egress = bed.egress();
+    assert!(!egress.send(0x0800, &[0x45; 1_501]));
+    assert!(!egress.send(0x0800, &[]));
+    assert_eq!(egress.counts(), EgressCounts { unsent: 2, ..EgressCounts::default() });
+    let config = EgressConfig { device: "no-such-device", ..egress_config() };
+    let refused = bed.lab.gate().within(|| Egress::open(&config)).unwrap().unwrap_err();
+    assert!(refused.to_string().contains("no-such-device"), "{refused}");
+}
+
 /// A lab, what holds packets in its gate, and a capture at the peer.
 struct Bed {
     hooks: InstalledHooks,
@@ -170,8 +327,27 @@ impl Bed {
         send(&mut self.queue, &accept(packet, mark));
     }
 
+    fn replace(&mut self, packet: PacketInfo, bytes: &[u8]) {
+        send(&mut self.queue, &Verdict { payload: Some(bytes), ..accept(packet, 0) });
+    }
+
+    /// Out of the gate to the peer.
+    fn egress(&self) -> Egress {
+        self.lab.gate().within(|| Egress::open(&egress_config()).unwrap()).unwrap()
+    }
+
     /// The next packet of UDP or TCP that reached the peer.
     fn arrived(&mut self) -> Packet {
+        loop {
+            let packet = self.next_captured();
+            if is_udp_or_tcp(&packet) {
+                return packet;
+            }
+        }
+    }
+
+    /// The next packet of IP that reached the peer, whatever is in its header.
+    fn next_captured(&mut self) -> Packet {
         loop {
             if let Some(packet) = self.captured.pop_front() {
                 return packet;
@@ -182,8 +358,12 @@ impl Bed {
     }
 
     fn look(&mut self) {
+        // What the gate says of itself by multicast (MLD) is left out.
         let take = |packet: CapturedPacket<'_>| {
-            if is_udp_or_tcp(&packet.bytes[14..]) {
+            let unicast = packet.bytes[0] & 1 == 0;
+            if unicast
+                && [[0x08, 0x00], [0x86, 0xdd]].contains(&[packet.bytes[12], packet.bytes[13]])
+            {
                 self.captured.push_back(packet.bytes[14..].to_vec());
             }
         };
@@ -196,7 +376,6 @@ impl Bed {
         let listen = || TcpListener::bind((peer, 0)).unwrap();
         let listener = self.lab.outside().within(listen).unwrap();
         let target = listener.local_addr().unwrap();
-        let mut arrived = Vec::new();
         let inside = self.lab.inside();
         thread::scope(|scope| {
             let reading = scope.spawn(move || {
@@ -219,8 +398,7 @@ impl Bed {
         while poll(&self.capture, 0) {
             self.look();
         }
-        arrived.extend(self.captured.drain(..));
-        arrived
+        self.captured.drain(..).filter(|packet| is_udp_or_tcp(packet)).collect()
     }
 }
 
@@ -242,11 +420,11 @@ fn next_held(queue: &mut Queue) -> Held {
     held
 }
 
-fn accept(packet: PacketInfo, mark: u32) -> Verdict {
-    Verdict { id: packet.id, accept: true, mark: Some(mark) }
+fn accept(packet: PacketInfo, mark: u32) -> Verdict<'static> {
+    Verdict { id: packet.id, accept: true, mark: Some(mark), payload: None }
 }
 
-fn send(queue: &mut Queue, verdict: &Verdict) {
+fn send(queue: &mut Queue, verdict: &Verdict<'_>) {
     assert_eq!(queue.send(std::slice::from_ref(verdict)).unwrap(), 1);
 }
 
@@ -265,6 +443,10 @@ fn datagram_socket(peer: IpAddr, ecn: u8) -> UdpSocket {
         sockopt::set_ipv6_tclass(&socket, ecn.into()).unwrap();
         socket
     }
+}
+
+fn egress_config() -> EgressConfig<'static> {
+    links::egress(GATE_OUT, 1_500)
 }
 
 fn install() -> InstalledHooks {

@@ -88,7 +88,7 @@ pub struct Lane<A> {
     stamps: StampReader,
     arrivals: Vec<Arrived>,
     outputs: Vec<Output>,
-    verdicts: Vec<Verdict>,
+    verdicts: Vec<Verdict<'static>>,
     mtu: u32,
     stamped: bool,
     /// Packets handed to the link so far.
@@ -341,17 +341,17 @@ fn describe(
     }
 }
 
-fn verdict(output: &Output) -> Verdict {
+fn verdict(output: &Output) -> Verdict<'static> {
     let (packet, accept) = match output {
         Output::Depart { packet, .. } => (packet, true),
         Output::Drop { packet, .. } => (packet, false),
     };
     let id = u32::try_from(packet.handle & 0xffff_ffff).expect("32 bits are left");
     // The mark carried the arrival stamp; the receiver's side shall not see it.
-    Verdict { id, accept, mark: Some(0) }
+    Verdict { id, accept, mark: Some(0), payload: None }
 }
 
-fn send_all(queue: &mut Queue, verdicts: &[Verdict]) -> io::Result<()> {
+fn send_all(queue: &mut Queue, verdicts: &[Verdict<'_>]) -> io::Result<()> {
     let mut sent = 0;
     while sent < verdicts.len() {
         sent += queue.send(&verdicts[sent..])?;

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use crate::namespace::Network;
 use crate::rtnetlink::{Prefix, RtnetlinkError, Socket, VethEnd};
+use crate::wire::EgressConfig;
 
 use super::addresses::{Addresses, Subnet};
 use super::watch::Watch;
@@ -36,13 +37,22 @@ pub(super) fn connect(
     pair(ends, &addresses.outside(), mtu, congestion)
 }
 
-/// The `n`th device: a locally administered unicast address (IEEE 802, second bit of the first
-/// byte), and an index unlike that of its peer. Where both are equal, as they are when the kernel
-/// chooses them, it takes the end for a device without a peer and tells of its carrier up to a
-/// second later.
+/// How packets leave the gate by [`GATE_IN`] or [`GATE_OUT`]: to the one neighbour there.
+pub fn egress(device: &'static str, mtu: u32) -> EgressConfig<'static> {
+    let n = if device == GATE_IN { 1 } else { 3 };
+    EgressConfig { device, source: mac(n), neighbour: mac(n + 1), mtu }
+}
+
+/// The `n`th device, with an index unlike that of its peer. Where both are equal, as they are when
+/// the kernel chooses them, it takes the end for a device without a peer and tells of its carrier up
+/// to a second later.
 fn device<'a>(network: &'a Network, name: &'a str, n: u8) -> VethEnd<'a> {
-    let mac = [0x02, 0x70, 0x75, 0x6e, 0x63, n];
-    VethEnd { network, name, mac, index: 10 + u32::from(n) }
+    VethEnd { network, name, mac: mac(n), index: 10 + u32::from(n) }
+}
+
+/// A locally administered unicast address (IEEE 802, second bit of the first byte).
+fn mac(n: u8) -> [u8; 6] {
+    [0x02, 0x70, 0x75, 0x6e, 0x63, n]
 }
 
 /// A device of the lab, with what it takes to configure it.

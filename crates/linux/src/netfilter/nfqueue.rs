@@ -58,14 +58,17 @@ pub struct Queue {
 }
 
 /// What becomes of a held packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict<'a> {
     /// The packet.
     pub id: u32,
     /// Let it pass, else drop it.
     pub accept: bool,
     /// Mark to set; `Some(0)` clears an arrival stamp.
     pub mark: Option<u32>,
+    /// Bytes that take the place of the packet's, from the IP header on, at most 65,531. The
+    /// kernel then takes no checksum for verified, and the routing already done stays.
+    pub payload: Option<&'a [u8]>,
 }
 
 /// Packets that were lost on their way to us.
@@ -133,15 +136,12 @@ impl Queue {
     ///
     /// The kernel acts on them before this returns. A verdict that it takes but cannot carry out
     /// is answered by [`Received::Refused`].
-    pub fn send(&mut self, verdicts: &[Verdict]) -> io::Result<usize> {
+    pub fn send(&mut self, verdicts: &[Verdict<'_>]) -> io::Result<usize> {
         let mut taken = 0;
-        for chunk in verdicts.chunks(MESSAGES_PER_SEND) {
-            self.outgoing.clear();
-            for verdict in chunk {
-                write_verdict(&mut self.outgoing, self.config.number, verdict);
-            }
+        while taken < verdicts.len() {
+            let count = self.write_some(&verdicts[taken..]);
             match send_all(&self.socket, &self.outgoing) {
-                Ok(()) => taken += chunk.len(),
+                Ok(()) => taken += count,
                 Err(error) if is_temporary(&error) || taken > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -163,6 +163,21 @@ impl Queue {
     /// Losses so far.
     pub fn losses(&self) -> io::Result<Losses> {
         Ok(Losses { receive_buffer: u64::from(netlink::drops(&self.socket)?) })
+    }
+
+    /// Writes as many verdicts as one system call takes, at least one; how many they are.
+    fn write_some(&mut self, verdicts: &[Verdict<'_>]) -> usize {
+        self.outgoing.clear();
+        let mut count = 0;
+        for verdict in verdicts.iter().take(MESSAGES_PER_SEND) {
+            let room = BYTES_PER_SEND.saturating_sub(self.outgoing.len());
+            if count > 0 && VERDICT_SIZE + verdict.payload.map_or(0, <[u8]>::len) + 8 > room {
+                break;
+            }
+            write_verdict(&mut self.outgoing, self.config.number, verdict);
+            count += 1;
+        }
+        count
     }
 
     fn receive_early(&mut self, batch: &mut Batch) -> usize {
@@ -260,9 +275,9 @@ fn write_flags(request: &mut Writer, config: QueueConfig) {
 
 /// Written by hand: 100,000 of these a second. The sequence number is the packet's id, so that an
 /// error names its packet.
-fn write_verdict(bytes: &mut Vec<u8>, queue: u16, verdict: &Verdict) {
-    let length: u32 = if verdict.mark.is_some() { 40 } else { 32 };
-    bytes.extend_from_slice(&length.to_ne_bytes());
+fn write_verdict(bytes: &mut Vec<u8>, queue: u16, verdict: &Verdict<'_>) {
+    let start = bytes.len();
+    bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(&VERDICT.to_ne_bytes());
     bytes.extend_from_slice(&attribute::REQUEST.to_ne_bytes());
     bytes.extend_from_slice(&verdict.id.to_ne_bytes());
@@ -278,6 +293,17 @@ fn write_verdict(bytes: &mut Vec<u8>, queue: u16, verdict: &Verdict) {
         bytes.extend_from_slice(&NFQA_MARK.to_ne_bytes());
         bytes.extend_from_slice(&mark.to_be_bytes());
     }
+    if let Some(payload) = verdict.payload {
+        // Longer than the attribute's length can say: the kernel would take other bytes.
+        let payload = &payload[..payload.len().min(MAX_PAYLOAD.into())];
+        let length = u16::try_from(payload.len()).unwrap_or(MAX_PAYLOAD) + 4;
+        bytes.extend_from_slice(&length.to_ne_bytes());
+        bytes.extend_from_slice(&NFQA_PAYLOAD.to_ne_bytes());
+        bytes.extend_from_slice(payload);
+        bytes.resize(start + (bytes.len() - start).next_multiple_of(4), 0);
+    }
+    let length = u32::try_from(bytes.len() - start).expect("a verdict is less than 64 kB long");
+    bytes[start..start + 4].copy_from_slice(&length.to_ne_bytes());
 }
 
 /// Netlink takes a datagram whole or not at all.
@@ -311,11 +337,15 @@ pub(super) fn ask_nothing(kernel: &mut impl Exchange) -> io::Result<Option<i32>>
     Ok(answers.first().map(|answer| answer.error))
 }
 
-/// The kernel's own bound: an attribute with its header must fit 16 bits.
-const MAX_COPY: u32 = 65_531;
+/// An attribute with its header must fit 16 bits: the kernel's own bound, both ways.
+const MAX_PAYLOAD: u16 = 65_531;
+const MAX_COPY: u32 = MAX_PAYLOAD as u32;
 /// Verdicts per system call: 10 kB, which the kernel copies into one buffer.
 const MESSAGES_PER_SEND: usize = 256;
 const VERDICT_SIZE: usize = 40;
+/// The same, where they carry payloads: a message with the largest one, or 40 of full frames. Half
+/// of what a socket with the default send buffer (212,992 bytes) takes, which counts overhead.
+const BYTES_PER_SEND: usize = 66_000;
 
 pub(super) const QUEUE_SUBSYSTEM: u16 = 3 << 8;
 const VERDICT: u16 = QUEUE_SUBSYSTEM | 1;
@@ -324,6 +354,7 @@ const NF_DROP: u32 = 0;
 const NF_ACCEPT: u32 = 1;
 const NFQA_VERDICT_HDR: u16 = 2;
 const NFQA_MARK: u16 = 3;
+const NFQA_PAYLOAD: u16 = 10;
 const NFQA_CFG_CMD: u16 = 1;
 const NFQA_CFG_PARAMS: u16 = 2;
 const NFQA_CFG_QUEUE_MAXLEN: u16 = 3;
@@ -352,9 +383,17 @@ mod tests {
 
     #[test]
     fn a_verdict_is_what_the_general_writer_would_write() {
-        for (accept, mark) in [(true, None), (false, Some(0)), (true, Some(0xdead_beef))] {
-            let mut bytes = Vec::new();
-            write_verdict(&mut bytes, 0x0102, &Verdict { id: 0x0506_0708, accept, mark });
+        for (accept, mark, payload) in [
+            (true, None, None),
+            (false, Some(0), None),
+            (true, Some(0xdead_beef), None),
+            (true, None, Some(&[0x45, 6, 7, 8, 9][..])),
+            (true, Some(1), Some(&[0x60; 8])),
+        ] {
+            let mut bytes = vec![1; 4];
+            let verdict = Verdict { id: 0x0506_0708, accept, mark, payload };
+            write_verdict(&mut bytes, 0x0102, &verdict);
+            bytes.drain(..4);
             let mut expected = Writer::default();
             expected.message(Head {
                 kind: VERDICT,
@@ -367,8 +406,11 @@ mod tests {
             if let Some(mark) = mark {
                 expected.number(NFQA_MARK, mark);
             }
+            if let Some(payload) = payload {
+                expected.attribute(NFQA_PAYLOAD, payload);
+            }
             assert_eq!(bytes, expected.bytes());
-            assert!(bytes.len() <= VERDICT_SIZE);
+            assert!(payload.is_some() || bytes.len() <= VERDICT_SIZE);
         }
     }
 

@@ -97,7 +97,7 @@ impl Capture {
             socket::attach_filter(fd, &PROBES_ONLY).map_err(option("SO_ATTACH_FILTER"))?;
         }
         let buffer_bytes = grow_receive_buffer(fd, config.buffer_bytes)?;
-        socket::bind_packet_socket(fd, interface).map_err(refused)?;
+        socket::bind_packet_socket(fd, interface, socket::Protocol::All).map_err(refused)?;
         let batch = ReceiveBatch::new(config.slots, config.snaplen.clamp(1, 262_144));
         let (device, wanted) = (device.to_owned(), config.direction);
         Ok(Self { socket, device, batch, wanted, buffer_bytes, lost: 0 })

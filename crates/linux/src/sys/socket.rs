@@ -39,12 +39,28 @@ pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Binds a packet socket to every protocol on one interface; from here on it receives.
-pub(crate) fn bind_packet_socket(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
+/// Which packets a packet socket receives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Protocol {
+    /// Every packet.
+    All,
+    /// None: it only sends.
+    None,
+}
+
+/// Binds a packet socket to one interface; from here on it receives what `protocol` says.
+pub(crate) fn bind_packet_socket(
+    socket: BorrowedFd<'_>,
+    interface: u32,
+    protocol: Protocol,
+) -> io::Result<()> {
     // SAFETY: `sockaddr_ll` is plain integers and bytes; all zeroes are valid.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = as_u16(libc::AF_PACKET);
-    address.sll_protocol = as_u16(libc::ETH_P_ALL).to_be();
+    address.sll_protocol = match protocol {
+        Protocol::All => as_u16(libc::ETH_P_ALL).to_be(),
+        Protocol::None => 0,
+    };
     address.sll_ifindex = i32::try_from(interface).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: `address` lives across the call and its true size is passed.
     let answer = unsafe {

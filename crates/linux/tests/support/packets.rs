@@ -51,6 +51,13 @@ pub(crate) fn transport_checksum_is_right(packet: &[u8]) -> bool {
     sum(&packet[header..], u32::from(pseudo)) == 0xffff
 }
 
+/// The positions at which two packets of one length differ, in bits from the first on.
+pub(crate) fn differing_bits(one: &[u8], other: &[u8]) -> Vec<usize> {
+    assert_eq!(one.len(), other.len());
+    let differs = |&bit: &usize| (one[bit / 8] ^ other[bit / 8]) << (bit % 8) & 0x80 != 0;
+    (0..one.len() * 8).filter(differs).collect()
+}
+
 /// The one's complement sum of RFC 1071, not inverted.
 fn sum(bytes: &[u8], start: u32) -> u16 {
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u32::from(low));

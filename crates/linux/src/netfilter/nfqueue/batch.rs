@@ -219,7 +219,7 @@ fn parse_packet<'a>(message: &Message<'a>) -> Result<HeldPacket<'a>, Malformed> 
                 info.gso = flags & NFQA_SKB_GSO != 0;
                 info.checksum_unfinished = flags & NFQA_SKB_CSUMNOTREADY != 0;
             }
-            NFQA_PAYLOAD => payload = value,
+            super::NFQA_PAYLOAD => payload = value,
             _ => {}
         }
     }
@@ -247,7 +247,6 @@ const NFQA_PACKET_HDR: u16 = 1;
 const NFQA_TIMESTAMP: u16 = 4;
 const NFQA_IFINDEX_INDEV: u16 = 5;
 const NFQA_IFINDEX_OUTDEV: u16 = 6;
-const NFQA_PAYLOAD: u16 = 10;
 const NFQA_CAP_LEN: u16 = 13;
 const NFQA_SKB_INFO: u16 = 14;
 const NFQA_SKB_CSUMNOTREADY: u32 = 1;
@@ -255,7 +254,7 @@ const NFQA_SKB_GSO: u32 = 2;
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::{CONFIG, NFQA_MARK, VERDICT};
+    use super::super::{CONFIG, NFQA_MARK, NFQA_PAYLOAD, VERDICT};
     use super::*;
     use crate::netfilter::attribute::{Head, NLMSG_ERROR, Writer};
 
