@@ -47,6 +47,8 @@ pub struct Link {
     loss: Stream,
     line: DelayLine,
     outputs: VecDeque<Output>,
+    /// Handles of packets duplicated, where somebody asks for them.
+    duplicates: Option<VecDeque<u64>>,
     counters: Snapshot,
 }
 
@@ -65,6 +67,7 @@ impl Link {
             loss: Stream::new(seed, Component::Loss),
             line: DelayLine::new(config.delay, config.jitter, Stream::new(seed, Component::Jitter)),
             outputs: VecDeque::new(),
+            duplicates: None,
             counters: Snapshot::default(),
             server: Server::new(&config, start),
             config,
@@ -106,6 +109,20 @@ impl Link {
     #[inline]
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
+    }
+
+    /// Has each duplicate announced by [`poll_duplicate`](Self::poll_duplicate), for a driver that
+    /// keeps a packet's bytes until its last copy has had its fate.
+    pub fn follow_copies(&mut self) {
+        self.duplicates.get_or_insert_default();
+    }
+
+    /// The handle of a packet of which one more copy has been made, which will have its own fate;
+    /// drain until `None` after each mutation, before looking at the fates: it is known no later
+    /// than any fate of the packet that comes after the copy was made.
+    #[inline]
+    pub fn poll_duplicate(&mut self) -> Option<u64> {
+        self.duplicates.as_mut()?.pop_front()
     }
 
     /// The time before which no packet can depart, and what is waited for; `None` when nothing
@@ -272,6 +289,11 @@ impl Link {
         let mut effects = core::mem::take(&mut self.effects);
         let (duplicated, memory) = effects.take_duplicated();
         self.counters.duplicated += duplicated;
+        if let Some(duplicates) = &mut self.duplicates {
+            duplicates.extend(effects.take_duplicates());
+        } else {
+            effects.take_duplicates().for_each(drop);
+        }
         self.counters.held_bytes += memory;
         self.counters.held_peak_bytes = self.counters.held_peak_bytes.max(self.counters.held_bytes);
         for dropped in effects.take_drops() {
@@ -372,6 +394,23 @@ mod tests {
         let snapshot = link.snapshot();
         let known = snapshot.packets_out + snapshot.dropped.iter().sum::<u64>() + snapshot.queued;
         snapshot.packets_in - known
+    }
+
+    #[test]
+    fn duplicates_are_announced_once_each_to_who_asks_for_them() {
+        let mut link = filled();
+        let announce = |link: &mut Link| {
+            for handle in [7, 5, 7] {
+                link.effects.duplicate(&Packet::on_path(handle, link.now, 1000, 7));
+            }
+            link.settle();
+            core::iter::from_fn(|| link.poll_duplicate()).collect::<Vec<_>>()
+        };
+        assert_eq!(announce(&mut link), []);
+        link.follow_copies();
+        assert_eq!(announce(&mut link), [7, 5, 7]);
+        assert_eq!(link.poll_duplicate(), None);
+        assert_eq!(link.counters.duplicated, 6);
     }
 
     #[test]

@@ -132,6 +132,8 @@ pub struct Effects {
     drops: Vec<Dropped>,
     duplicated: u64,
     duplicated_memory: u64,
+    /// Handles of the packets duplicated, one entry for each duplicate.
+    duplicates: Vec<u64>,
 }
 
 /// A packet that a discipline gave up.
@@ -160,6 +162,7 @@ impl Effects {
     pub fn duplicate(&mut self, packet: &Packet) {
         self.duplicated += u64::from(packet.segments);
         self.duplicated_memory += true_size(packet.len);
+        self.duplicates.push(packet.handle);
     }
 
     /// The drops since the last call, in order.
@@ -170,6 +173,11 @@ impl Effects {
     /// Wire packets duplicated since the last call, and the memory that they hold in bytes.
     pub fn take_duplicated(&mut self) -> (u64, u64) {
         (core::mem::take(&mut self.duplicated), core::mem::take(&mut self.duplicated_memory))
+    }
+
+    /// The handles of the packets duplicated since the last call, one for each duplicate.
+    pub fn take_duplicates(&mut self) -> impl Iterator<Item = u64> + '_ {
+        self.duplicates.drain(..)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
