@@ -14,8 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 use packets::{
-    Packet, TCP, differing_bits, ecn, header_checksum_is_right, is_udp_or_tcp, protocol,
-    transport_checksum_is_right, without_ecn,
+    Packet, TCP, differing_bits, ecn, header_checksum_is_right, is_ip4, is_udp_or_tcp, protocol,
+    transport_checksum_is_right,
 };
 use punctual_linux::fault::{Faults, Refuse};
 use punctual_linux::lab::links::{self, GATE_IN, GATE_OUT, OUTSIDE};
@@ -426,6 +426,18 @@ fn accept(packet: PacketInfo, mark: u32) -> Verdict<'static> {
 
 fn send(queue: &mut Queue, verdict: &Verdict<'_>) {
     assert_eq!(queue.send(std::slice::from_ref(verdict)).unwrap(), 1);
+}
+
+/// The packet with the ECN field cleared, and in IPv4 the header checksum that covers it.
+fn without_ecn(packet: &[u8]) -> Packet {
+    let mut rest = packet.to_vec();
+    if is_ip4(packet) {
+        rest[1] &= !3;
+        rest[10..12].fill(0);
+    } else {
+        rest[1] &= !0x30;
+    }
+    rest
 }
 
 fn check_sums(packet: &[u8]) {

@@ -5,78 +5,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use punctual_sched::classify::{Classified, PayloadKind, classify, wire_length};
 use punctual_sched::packet::priority_of;
-use punctual_sched::{Deadline, Duration, Instant, Link, Output, Packet};
+use punctual_sched::{Deadline, Duration, Instant, Link, Mark, Output, Packet};
 
-use super::stamp::{ClockStep, Reading, StampCounts, StampReader};
+use super::account::{Account, Arrived, LaneCounts, Released};
+use super::copies::{self, Copies};
+use super::stamp::{ClockStep, Reading, StampReader};
 use crate::clock::monotonic;
 use crate::netfilter::nfqueue::{Batch, HeldPacket, PacketInfo, Queue, Received, Verdict};
-
-/// Where a lane tells what happened, in the order in which it happened: the log, the statistics.
-pub trait Account {
-    /// Looks at a packet's first bytes as it is read; what it returns comes back in
-    /// [`Arrived::tag`]. For probes that are to be followed by name.
-    fn tag(&mut self, _head: &[u8], _classified: &Classified) -> Option<u64> {
-        None
-    }
-
-    /// A packet was handed to the link.
-    fn arrived(&mut self, arrived: &Arrived);
-
-    /// The link dropped a packet, and the kernel was told.
-    fn dropped(&mut self, output: &Output);
-
-    /// A packet was released, and the call that did so has returned.
-    fn released(&mut self, released: &Released<'_>);
-
-    /// One turn of the loop is over; `link` is as it was left.
-    fn turned(&mut self, _link: &Link) {}
-}
-
-/// A packet as it is handed to the link.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrived {
-    /// As the link sees it. The handle's low half is the kernel's packet id, its high half the
-    /// low half of the packet's number on this lane, counted from 1.
-    pub packet: Packet,
-    /// What its headers say.
-    pub classified: Classified,
-    /// When it was read, at or after its arrival but for clock errors.
-    pub read: Instant,
-    /// What [`Account::tag`] said.
-    pub tag: Option<u64>,
-}
-
-/// A departure that has happened.
-#[derive(Clone, Copy, Debug)]
-pub struct Released<'a> {
-    /// The link's decision.
-    pub output: &'a Output,
-    /// When it was due.
-    pub due: Instant,
-    /// When the verdict call began: a lower bound of the time of release.
-    pub called: Instant,
-    /// When the verdict call had returned: an upper bound of the time of release.
-    pub returned: Instant,
-}
-
-/// What the kernel did beside our decisions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaneCounts {
-    /// Packets lost before they reached us: no room in the socket's receive buffer.
-    pub receive_buffer: u64,
-    /// Packets released whose verdict found nothing: the kernel had flushed them.
-    pub flushed: u64,
-    /// Messages that could not be understood.
-    pub malformed: u64,
-    /// Packets that had been handed to us and were not read when the lane was closed.
-    pub unread: u64,
-    /// Bursts of UDP that crossed uncut: how many packets they are is a guess.
-    pub uncut_udp_bursts: u64,
-    /// The longest time between two looks at the queue.
-    pub longest_gap: Duration,
-    /// Arrival stamps.
-    pub stamps: StampCounts,
-}
+use crate::netfilter::nftables::CE_MARK;
+use crate::wire::Egress;
 
 /// One direction: the kernel's queue, the link, and the account kept of both.
 #[derive(Debug)]
@@ -89,6 +26,8 @@ pub struct Lane<A> {
     arrivals: Vec<Arrived>,
     outputs: Vec<Output>,
     verdicts: Vec<Verdict<'static>>,
+    /// Only where packets are corrupted or duplicated.
+    copies: Option<Box<Copies>>,
     mtu: u32,
     stamped: bool,
     /// Packets handed to the link so far.
@@ -99,6 +38,7 @@ pub struct Lane<A> {
     looked: Instant,
     longest_gap: Duration,
     shift: u64,
+    injected_fates: Option<fn(Vec<Output>) -> Vec<Output>>,
 }
 
 impl<A: Account> Lane<A> {
@@ -114,6 +54,7 @@ impl<A: Account> Lane<A> {
             arrivals: Vec::with_capacity(BATCHES_PER_TURN * Queue::BATCH),
             outputs: Vec::with_capacity(BATCHES_PER_TURN * Queue::BATCH),
             verdicts: Vec::with_capacity(VERDICTS_PER_CALL),
+            copies: None,
             mtu,
             stamped: true,
             number: 0,
@@ -123,6 +64,7 @@ impl<A: Account> Lane<A> {
             looked: start,
             longest_gap: Duration::ZERO,
             shift: 0,
+            injected_fates: None,
         }
     }
 
@@ -132,11 +74,25 @@ impl<A: Account> Lane<A> {
         self.stamped = false;
     }
 
+    /// Keeps the bytes of packets, at most `limit` of them, for a link that corrupts or duplicates;
+    /// copies are sent by `egress`. The queue's copy range must hold whole packets, and bursts must
+    /// be cut. Before the first packet.
+    pub fn keep_payloads(&mut self, egress: Egress, limit: usize) {
+        self.link.follow_copies();
+        self.copies = Some(Box::new(Copies::new(egress, limit)));
+    }
+
     /// For tests: steps of the real-time clock to be imagined from `start` on, and a shift in ns
     /// by which departures are held back behind the account's back.
     pub fn inject(&mut self, start: Instant, steps: Vec<ClockStep>, shift: Option<u64>) {
         self.stamps = StampReader::new(start, steps);
         self.shift = shift.unwrap_or(0);
+    }
+
+    /// For tests: fates that take the place of the link's. A copy of a packet that the link did not
+    /// make counts as made right before.
+    pub fn inject_fates(&mut self, change: fn(Vec<Output>) -> Vec<Output>) {
+        self.injected_fates = Some(change);
     }
 
     /// Reads, hands over, advances, releases. False when more packets are waiting.
@@ -201,6 +157,8 @@ impl<A: Account> Lane<A> {
             malformed: self.batch.malformed(),
             unread: self.unread,
             uncut_udp_bursts: self.uncut_udp_bursts,
+            unkept: self.copies.as_ref().map_or(0, |copies| copies.unkept()),
+            unsent: self.copies.as_ref().map_or(0, |copies| copies.unsent()),
             longest_gap: self.longest_gap,
             stamps: self.stamps.counts(),
         }
@@ -235,6 +193,9 @@ impl<A: Account> Lane<A> {
         for received in self.batch.iter() {
             match received {
                 Received::Packet(held) => {
+                    if let Some(copies) = &mut self.copies {
+                        copies.arrived(&held);
+                    }
                     let classified = classify(held.payload, held.info.protocol);
                     let udp = classified.kind == PayloadKind::Udp;
                     self.uncut_udp_bursts += u64::from(udp && held.info.gso);
@@ -270,6 +231,11 @@ impl<A: Account> Lane<A> {
         while let Some(output) = self.link.poll() {
             self.outputs.push(output);
         }
+        if let Some(copies) = &mut self.copies {
+            while let Some(handle) = self.link.poll_duplicate() {
+                copies.duplicated(handle);
+            }
+        }
     }
 
     /// Tells the kernel, a bounded number of packets a call so that none waits for many others.
@@ -277,40 +243,91 @@ impl<A: Account> Lane<A> {
         if self.outputs.is_empty() {
             return Ok(());
         }
-        for chunk in self.outputs.chunks(VERDICTS_PER_CALL) {
-            self.verdicts.clear();
-            self.verdicts.extend(chunk.iter().map(verdict));
-            let called = monotonic();
-            let hidden = self.hold_back(called);
-            send_all(&mut self.queue, &self.verdicts)?;
-            let returned = monotonic() - hidden;
-            for output in chunk {
-                match output {
-                    Output::Depart { due, .. } => {
-                        let released = Released { output, due: *due, called, returned };
-                        self.account.released(&released);
-                    }
-                    Output::Drop { .. } => self.account.dropped(output),
+        let outputs = self.take_outputs();
+        for chunk in outputs.chunks(VERDICTS_PER_CALL) {
+            match self.copies.take() {
+                None => self.release_by_verdict(chunk)?,
+                Some(mut copies) => {
+                    let released = self.release_copies(&mut copies, chunk);
+                    self.copies = Some(copies);
+                    released?;
                 }
             }
         }
+        self.outputs = outputs;
         self.outputs.clear();
         Ok(())
     }
+
+    fn take_outputs(&mut self) -> Vec<Output> {
+        let outputs = core::mem::take(&mut self.outputs);
+        let Some(change) = self.injected_fates else { return outputs };
+        let outputs = change(outputs);
+        if let Some(copies) = &mut self.copies {
+            copies::duplicates_of(&outputs).for_each(|handle| copies.duplicated(handle));
+        }
+        outputs
+    }
+
+    fn release_by_verdict(&mut self, chunk: &[Output]) -> io::Result<()> {
+        self.verdicts.clear();
+        self.verdicts.extend(chunk.iter().map(verdict));
+        let called = monotonic();
+        let hidden = hold_back(self.shift, called);
+        send_all(&mut self.queue, &self.verdicts)?;
+        self.account_for(chunk, called, monotonic() - hidden);
+        Ok(())
+    }
+
+    /// The same where a fate may need the packet's bytes: verdicts share a call up to the next
+    /// copy that is sent.
+    fn release_copies(&mut self, copies: &mut Copies, chunk: &[Output]) -> io::Result<()> {
+        let mut rest = chunk;
+        while let Some((verdicts, copy)) = copies.plan(rest) {
+            let (before, after) = rest.split_at(verdicts);
+            self.give_verdicts(copies, before)?;
+            let called = monotonic();
+            let hidden = hold_back(self.shift, called);
+            copies.send(&copy);
+            self.account_for(&after[..1], called, monotonic() - hidden);
+            rest = &after[1..];
+        }
+        self.give_verdicts(copies, rest)?;
+        copies.finish();
+        Ok(())
+    }
+
+    fn give_verdicts(&mut self, copies: &mut Copies, fates: &[Output]) -> io::Result<()> {
+        let called = monotonic();
+        let hidden = hold_back(self.shift, called);
+        copies.give_verdicts(&mut self.queue)?;
+        self.account_for(fates, called, monotonic() - hidden);
+        Ok(())
+    }
+
+    fn account_for(&mut self, fates: &[Output], called: Instant, returned: Instant) {
+        for output in fates {
+            match output {
+                Output::Depart { due, .. } => {
+                    let released = Released { output, due: *due, called, returned };
+                    self.account.released(&released);
+                }
+                Output::Drop { .. } => self.account.dropped(output),
+            }
+        }
+    }
 }
 
-impl<A> Lane<A> {
-    /// For tests of the witness: lets the injected shift pass, and says how much time that took.
-    fn hold_back(&self, from: Instant) -> Duration {
-        if self.shift == 0 {
-            return Duration::ZERO;
-        }
-        let until = from + Duration::from_nanos(self.shift);
-        while monotonic() < until {
-            core::hint::spin_loop();
-        }
-        monotonic().since(from)
+/// For tests of the witness: lets the injected shift pass, and says how much time that took.
+fn hold_back(shift: u64, from: Instant) -> Duration {
+    if shift == 0 {
+        return Duration::ZERO;
     }
+    let until = from + Duration::from_nanos(shift);
+    while monotonic() < until {
+        core::hint::spin_loop();
+    }
+    monotonic().since(from)
 }
 
 /// A verdict that was refused because the kernel no longer holds the packet.
@@ -342,16 +359,27 @@ fn describe(
 }
 
 fn verdict(output: &Output) -> Verdict<'static> {
-    let (packet, accept) = match output {
-        Output::Depart { packet, .. } => (packet, true),
-        Output::Drop { packet, .. } => (packet, false),
+    let (packet, accept, mark) = match output {
+        Output::Depart { packet, mark, .. } => (packet, true, kernel_mark(*mark)),
+        Output::Drop { packet, .. } => (packet, false, 0),
     };
-    let id = u32::try_from(packet.handle & 0xffff_ffff).expect("32 bits are left");
-    // The mark carried the arrival stamp; the receiver's side shall not see it.
-    Verdict { id, accept, mark: Some(0), payload: None }
+    Verdict { id: packet_id(packet.handle), accept, mark: Some(mark), payload: None }
 }
 
-fn send_all(queue: &mut Queue, verdicts: &[Verdict<'_>]) -> io::Result<()> {
+/// The mark carried the arrival stamp; the receiver's side shall not see it.
+pub(super) fn kernel_mark(mark: Mark) -> u32 {
+    match mark {
+        Mark::Ce => CE_MARK,
+        Mark::None | Mark::Decided => 0,
+    }
+}
+
+/// The kernel's id of a packet that was handed to the link.
+pub(super) fn packet_id(handle: u64) -> u32 {
+    u32::try_from(handle & 0xffff_ffff).expect("32 bits are left")
+}
+
+pub(super) fn send_all(queue: &mut Queue, verdicts: &[Verdict<'_>]) -> io::Result<()> {
     let mut sent = 0;
     while sent < verdicts.len() {
         sent += queue.send(&verdicts[sent..])?;

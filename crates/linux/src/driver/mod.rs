@@ -4,6 +4,8 @@
 //! One turn: read all arrivals until none is left, hand them over in stamp order, advance the
 //! link to the time of the read, release what is due, then wait for the next deadline or packet.
 
+mod account;
+mod copies;
 mod lane;
 mod means;
 mod stamp;
@@ -17,7 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use punctual_sched::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 
-pub use self::lane::{Account, Arrived, Lane, LaneCounts, Released};
+pub use self::account::{Account, Arrived, LaneCounts, Released};
+pub use self::lane::Lane;
 pub use self::means::{Means, Policy};
 pub use self::stamp::{ClockStep, Reading, StampCounts, StampReader};
 pub use self::watchdog::{Plan, PolicyChange, Precision, RealtimeBudget, Style, Watchdog};

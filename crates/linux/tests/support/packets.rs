@@ -8,18 +8,6 @@ pub(crate) fn ecn(packet: &[u8]) -> u8 {
     if is_ip4(packet) { packet[1] & 3 } else { packet[1] >> 4 & 3 }
 }
 
-/// The packet with the ECN field cleared, and in IPv4 the header checksum that covers it.
-pub(crate) fn without_ecn(packet: &[u8]) -> Packet {
-    let mut rest = packet.to_vec();
-    if is_ip4(packet) {
-        rest[1] &= !3;
-        rest[10..12].fill(0);
-    } else {
-        rest[1] &= !0x30;
-    }
-    rest
-}
-
 pub(crate) fn is_ip4(packet: &[u8]) -> bool {
     packet[0] >> 4 == 4
 }
