@@ -9,6 +9,7 @@
 //! * [`parameter`]: their names, how they are read, checked and printed
 //! * [`link`]: one direction of a link, in event time
 //! * [`queue`]: the disciplines
+//! * [`netem`]: all impairments in one stage, as Linux' netem decides them
 //! * [`output`]: fates, drop reasons, counters
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod config;
 mod delay_line;
 
 pub mod link;
+pub mod netem;
 mod nic;
 pub mod output;
 pub mod packet;

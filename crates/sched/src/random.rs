@@ -15,6 +15,9 @@ pub(crate) struct Stream(Xoshiro256PlusPlus);
 pub(crate) enum Component {
     Loss = 0,
     Jitter = 1,
+    Bit = 4,
+    Slot = 6,
+    Netem = 8,
 }
 
 impl Stream {
