@@ -1,6 +1,6 @@
 //! netem's parameters, as netem takes them.
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, LinkConfig};
 use crate::time::Duration;
 
 /// One netem. `Default` passes every packet at once.
@@ -196,6 +196,12 @@ impl NetemConfig {
                 check_table("slot", table)
             }
         }
+    }
+}
+
+impl From<&LinkConfig> for NetemConfig {
+    fn from(config: &LinkConfig) -> Self {
+        Self { latency: config.delay, ..Self::default() }
     }
 }
 

@@ -4,9 +4,9 @@
 //! It takes the place of the queue, since it is one: it holds packets up to a limit of its own
 //! and lets them go at their send times.
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, LinkConfig};
 use crate::output::{BitFlip, DropReason, Mark};
-use crate::queue::{Backlog, Effects, Queued, Served};
+use crate::queue::{Backlog, Discipline, Effects, Queued, Served, Statistics};
 use crate::random::{Component, Stream};
 use crate::time::{Duration, Instant};
 
@@ -99,53 +99,6 @@ impl Netem {
         self.config = config.clone();
     }
 
-    /// Takes a packet in, and its duplicate.
-    pub fn enqueue(&mut self, queued: Queued, effects: &mut Effects) {
-        self.offer(queued, 0, Mark::None, effects);
-    }
-
-    /// The packet that leaves at `now`, if one does.
-    pub fn dequeue(&mut self, now: Instant) -> Option<Served> {
-        if let Some(held) = self.held.pop_immediate() {
-            return Some(self.serve(&held, now));
-        }
-        let (send, moment) = (self.held.first()?, SendTime::at(now));
-        let random = Random { uniform: &mut self.uniform, seeded: &mut self.generator };
-        // A slot that opened before the packet was due is over, even if nothing left in it.
-        if let Some(slots) = &mut self.slots
-            && slots.next() < send
-        {
-            slots.draw(moment, random);
-        }
-        let open = self.slots.as_ref().is_none_or(|slots| slots.next() <= moment);
-        if send > moment || !open {
-            return None;
-        }
-        let held = self.held.pop()?;
-        let random = Random { uniform: &mut self.uniform, seeded: &mut self.generator };
-        if let Some(slots) = &mut self.slots {
-            slots.spend(held.queued.bytes, moment, random);
-        }
-        Some(self.serve(&held, now))
-    }
-
-    /// When to call [`dequeue`](Self::dequeue) again; valid right after it returned `None`.
-    pub fn wake(&self) -> Option<Instant> {
-        let send = self.held.first()?;
-        let slot = self.slots.as_ref().map(Slots::next);
-        Some(slot.map_or(send, |slot| slot.max(send)).instant())
-    }
-
-    /// What is held now.
-    pub fn backlog(&self) -> Backlog {
-        self.backlog
-    }
-
-    /// Counters.
-    pub fn statistics(&self) -> NetemStatistics {
-        self.counters
-    }
-
     /// A packet or, with `copy` 1, its duplicate, which is not duplicated again.
     fn offer(&mut self, queued: Queued, copy: u8, mark: Mark, effects: &mut Effects) {
         self.counters.offered += 1;
@@ -229,6 +182,16 @@ impl Netem {
             && self.reorder.draw(&mut self.generator) <= reorder.probability
     }
 
+    /// Whether a packet of send time `send` may leave at `now`. A slot that opened before the
+    /// packet was due is over, even if nothing has left in it.
+    fn open(&mut self, send: SendTime, now: SendTime) -> bool {
+        let Some(slots) = &mut self.slots else { return send <= now };
+        if slots.next() < send {
+            slots.draw(now, Random { uniform: &mut self.uniform, seeded: &mut self.generator });
+        }
+        send <= now && slots.next() <= now
+    }
+
     fn serve(&mut self, held: &Held, now: Instant) -> Served {
         let Held { queued, latency, copy, mark, corrupt, .. } = *held;
         let waited = now.since(queued.entered).as_nanos();
@@ -237,6 +200,46 @@ impl Netem {
         self.counters.held_ns = self.counters.held_ns.saturating_add(waited);
         let latency = Duration::from_nanos(latency.min(waited));
         Served { copy, mark, corrupt, latency, ..Served::untouched(queued) }
+    }
+}
+
+impl Discipline for Netem {
+    fn enqueue(&mut self, queued: Queued, effects: &mut Effects) {
+        self.offer(queued, 0, Mark::None, effects);
+    }
+
+    fn dequeue(&mut self, now: Instant, _effects: &mut Effects) -> Option<Served> {
+        if let Some(held) = self.held.pop_immediate() {
+            return Some(self.serve(&held, now));
+        }
+        let (send, moment) = (self.held.first()?, SendTime::at(now));
+        if !self.open(send, moment) {
+            return None;
+        }
+        let held = self.held.pop()?;
+        let random = Random { uniform: &mut self.uniform, seeded: &mut self.generator };
+        if let Some(slots) = &mut self.slots {
+            slots.spend(held.queued.bytes, moment, random);
+        }
+        Some(self.serve(&held, now))
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        let send = self.held.first()?;
+        let slot = self.slots.as_ref().map(Slots::next);
+        Some(slot.map_or(send, |slot| slot.max(send)).instant())
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    fn configure(&mut self, config: &LinkConfig, now: Instant, _effects: &mut Effects) {
+        self.set(&NetemConfig::from(config), now);
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics::Netem(self.counters)
     }
 }
 

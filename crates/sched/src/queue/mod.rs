@@ -5,6 +5,7 @@
 //! closed enum, [`Queue`].
 
 use crate::config::{ConfigError, LinkConfig, QueueKind};
+use crate::netem::Netem;
 use crate::output::{BitFlip, DropReason, Mark};
 use crate::packet::{Packet, true_size};
 use crate::time::{Duration, Instant};
@@ -190,6 +191,8 @@ impl Effects {
 pub enum Queue {
     /// `fifo`.
     Fifo(Fifo),
+    /// `impair=netem`, which takes the place of a queue.
+    Netem(Box<Netem>),
 }
 
 /// Calls the same method of whichever discipline it is. One line per discipline.
@@ -197,6 +200,7 @@ macro_rules! each {
     ($queue:expr, $discipline:ident => $call:expr) => {
         match $queue {
             Queue::Fifo($discipline) => $call,
+            Queue::Netem($discipline) => $call,
         }
     };
 }

@@ -2,12 +2,16 @@
 
 use core::fmt;
 
+use crate::netem::NetemStatistics;
+
 /// A discipline's own counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Statistics {
     /// `fifo` has none of its own.
     #[default]
     Fifo,
+    /// `impair=netem`.
+    Netem(NetemStatistics),
 }
 
 impl Statistics {
@@ -15,6 +19,7 @@ impl Statistics {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
+            Self::Netem(_) => "netem",
         }
     }
 
@@ -22,6 +27,7 @@ impl Statistics {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         match self {
             Self::Fifo => Vec::new(),
+            Self::Netem(netem) => netem.counters(),
         }
     }
 }
@@ -29,9 +35,10 @@ impl Statistics {
 /// The lines that `tc -s qdisc` adds for this discipline, without a line end after the last;
 /// empty for none.
 impl fmt::Display for Statistics {
-    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fifo => Ok(()),
+            Self::Netem(netem) => netem.fmt(f),
         }
     }
 }

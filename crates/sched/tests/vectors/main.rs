@@ -10,3 +10,4 @@ mod compare;
 mod device;
 mod fifo;
 mod file;
+mod netem;
