@@ -141,7 +141,7 @@ mod tests {
         let mut correlated = Correlated { correlation: (1 << 31) - 1, last: 1000 };
         let fresh = Taus113::new(42).draw();
         let drawn = correlated.draw(&mut Taus113::new(42));
-        assert_eq!(u64::from(drawn), (u64::from(fresh) + 1000) / 2);
+        assert_eq!(drawn, u32::midpoint(fresh, 1000));
     }
 
     #[test]

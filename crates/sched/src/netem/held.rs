@@ -175,11 +175,11 @@ impl Default for List {
 }
 
 impl List {
-    fn first(&self, slab: &Slab) -> Option<SendTime> {
+    fn first(self, slab: &Slab) -> Option<SendTime> {
         (self.head != NONE).then(|| slab.at(self.head).send)
     }
 
-    fn last(&self, slab: &Slab) -> Option<SendTime> {
+    fn last(self, slab: &Slab) -> Option<SendTime> {
         (self.head != NONE).then(|| slab.at(self.tail).send)
     }
 

@@ -67,10 +67,10 @@ impl Loss {
             NetemLoss::GilbertElliott { p, r, h, one_minus_k } => {
                 let (moves, loses) = (generator.draw(), generator.draw());
                 let good = self.state == State::SentInGap;
-                let (lost, moved) =
+                let (lost, leaves) =
                     if good { (loses < one_minus_k, moves < p) } else { (loses > h, moves < r) };
                 // The probabilities are those of the state before the move.
-                if moved {
+                if leaves {
                     self.state = if good { State::LostInBurst } else { State::SentInGap };
                 }
                 lost

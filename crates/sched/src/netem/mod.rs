@@ -30,7 +30,7 @@ use slot::{Random, Slots};
 use time::SendTime;
 
 /// A netem: called as Linux calls it, and as the contract of
-/// [`Discipline`](crate::queue::Discipline) has it.
+/// [`Discipline`] has it.
 #[derive(Debug)]
 pub struct Netem {
     config: NetemConfig,
@@ -187,7 +187,8 @@ impl Netem {
     fn open(&mut self, send: SendTime, now: SendTime) -> bool {
         let Some(slots) = &mut self.slots else { return send <= now };
         if slots.next() < send {
-            slots.draw(now, Random { uniform: &mut self.uniform, seeded: &mut self.generator });
+            slots
+                .draw(now, &mut Random { uniform: &mut self.uniform, seeded: &mut self.generator });
         }
         send <= now && slots.next() <= now
     }
@@ -217,9 +218,9 @@ impl Discipline for Netem {
             return None;
         }
         let held = self.held.pop()?;
-        let random = Random { uniform: &mut self.uniform, seeded: &mut self.generator };
+        let mut random = Random { uniform: &mut self.uniform, seeded: &mut self.generator };
         if let Some(slots) = &mut self.slots {
-            slots.spend(held.queued.bytes, moment, random);
+            slots.spend(held.queued.bytes, moment, &mut random);
         }
         Some(self.serve(&held, now))
     }

@@ -32,7 +32,7 @@ impl Slots {
     }
 
     /// A packet of `bytes` has left at `now`. A slot that is used up gives way to the next.
-    pub(crate) fn spend(&mut self, bytes: u64, now: SendTime, random: Random<'_>) {
+    pub(crate) fn spend(&mut self, bytes: u64, now: SendTime, random: &mut Random<'_>) {
         self.packets_left -= 1;
         self.bytes_left = self.bytes_left.saturating_sub_unsigned(bytes);
         if self.packets_left <= 0 || self.bytes_left <= 0 {
@@ -41,12 +41,12 @@ impl Slots {
     }
 
     /// The next slot, counted from `now`.
-    pub(crate) fn draw(&mut self, now: SendTime, random: Random<'_>) {
+    pub(crate) fn draw(&mut self, now: SendTime, random: &mut Random<'_>) {
         let away = match self.config.spacing {
             SlotSpacing::Uniform(least, most) => {
                 let drawn = u128::from(random.uniform.up_to(u32::MAX.into()));
                 let span = most.saturating_sub(least).as_nanos();
-                let share = u64::try_from(u128::from(span) * drawn >> 32).unwrap_or(u64::MAX);
+                let share = u64::try_from((u128::from(span) * drawn) >> 32).unwrap_or(u64::MAX);
                 signed(least.as_nanos().saturating_add(share))
             }
             SlotSpacing::Table { delay, jitter, table } => {
@@ -93,15 +93,15 @@ mod tests {
         let (mut stream, mut seeded) = (Stream::new(1, Component::Slot), Taus113::new(1));
         let start = SendTime::at(Instant::ZERO);
         let mut slots = Slots::new(uniform(100, 100, 2, 0), start);
-        slots.spend(1_000_000, start, random(&mut stream, &mut seeded));
+        slots.spend(1_000_000, start, &mut random(&mut stream, &mut seeded));
         assert_eq!(slots.next(), start, "the slot has room for another packet");
-        slots.spend(1, start.after(7), random(&mut stream, &mut seeded));
+        slots.spend(1, start.after(7), &mut random(&mut stream, &mut seeded));
         assert_eq!(slots.next(), start.after(107));
 
         let mut slots = Slots::new(uniform(100, 100, 0, 1500), start);
-        slots.spend(1499, start, random(&mut stream, &mut seeded));
+        slots.spend(1499, start, &mut random(&mut stream, &mut seeded));
         assert_eq!(slots.next(), start);
-        slots.spend(1500, start, random(&mut stream, &mut seeded));
+        slots.spend(1500, start, &mut random(&mut stream, &mut seeded));
         assert_eq!(slots.next(), start.after(100), "the packet that exceeds it has left");
     }
 
@@ -112,7 +112,7 @@ mod tests {
         let mut slots = Slots::new(uniform(1_000, 2_000, 1, 0), start);
         let mut sum = 0;
         for _ in 0..10_000 {
-            slots.draw(start, random(&mut stream, &mut seeded));
+            slots.draw(start, &mut random(&mut stream, &mut seeded));
             let away = slots.next().since(start);
             assert!((1_000..2_000).contains(&away), "{away}");
             sum += away;
@@ -128,7 +128,7 @@ mod tests {
         let spacing =
             SlotSpacing::Table { delay: Duration::from_nanos(10), jitter: 100, table: &[-8192] };
         let mut slots = Slots::new(NetemSlot { spacing, packets: 1, bytes: 0 }, start);
-        slots.draw(start, random(&mut stream, &mut seeded));
+        slots.draw(start, &mut random(&mut stream, &mut seeded));
         assert_eq!(slots.next(), start.after(-90));
         assert_ne!(seeded, Taus113::new(1));
     }

@@ -285,7 +285,7 @@ fn a_negative_delay_is_no_delay_but_sorts_before_what_is_due() {
     let at_once = waits.clone().filter(|wait| *wait == Duration::ZERO).count();
     assert!((60..100).contains(&at_once), "{at_once}, not about 40 %");
     assert!(waits.max().expect("packets left") < Duration::from_millis(6));
-    assert_eq!(device.netem.counters.delayed as usize + at_once, 200);
+    assert_eq!(device.netem.counters.delayed + at_once as u64, 200);
 }
 
 #[test]
@@ -321,14 +321,15 @@ fn latency_is_told_apart_from_the_wait_for_the_rate() {
     assert_eq!(device.netem.counters.held_ns, times.iter().sum::<u64>());
 }
 
-fn slots(least: u64, most: u64, packets: u32) -> Option<NetemSlot> {
+fn slots(least: u64, most: u64, packets: u32) -> NetemSlot {
     let spacing = SlotSpacing::Uniform(Duration::from_millis(least), Duration::from_millis(most));
-    Some(NetemSlot { spacing, packets, bytes: 0 })
+    NetemSlot { spacing, packets, bytes: 0 }
 }
 
 #[test]
 fn a_slot_lets_its_packets_through_and_the_next_opens_later() {
-    let mut device = Device::new(&NetemConfig { slot: slots(10, 10, 2), ..NetemConfig::default() });
+    let mut device =
+        Device::new(&NetemConfig { slot: Some(slots(10, 10, 2)), ..NetemConfig::default() });
     device.arrive(0, 0..5);
     let device = device.run_out();
     assert_eq!(device.times(), [0, 0, 10 * MILLI, 10 * MILLI, 20 * MILLI]);
@@ -336,7 +337,7 @@ fn a_slot_lets_its_packets_through_and_the_next_opens_later() {
 
 #[test]
 fn a_packet_with_a_delay_waits_a_slot_beyond_its_send_time() {
-    let mut device = Device::new(&NetemConfig { slot: slots(4, 4, 0), ..delayed(10) });
+    let mut device = Device::new(&NetemConfig { slot: Some(slots(4, 4, 0)), ..delayed(10) });
     device.arrive(0, 0..1);
     // Drawn at 0 for 4 ms; looked at again at the send time, when that slot is over.
     assert_eq!(device.netem.wake(), Some(Instant::from_nanos(10 * MILLI)));
@@ -346,7 +347,8 @@ fn a_packet_with_a_delay_waits_a_slot_beyond_its_send_time() {
 
 #[test]
 fn packets_that_overtake_do_not_wait_for_slots() {
-    let config = NetemConfig { slot: slots(10, 10, 1), reorder: always(), gap: 1, ..delayed(10) };
+    let config =
+        NetemConfig { slot: Some(slots(10, 10, 1)), reorder: always(), gap: 1, ..delayed(10) };
     let mut device = Device::new(&config);
     device.arrive(0, 0..5);
     assert_eq!(device.times(), [0; 5]);
@@ -390,11 +392,13 @@ fn a_change_goes_on_with_the_same_random_numbers() {
 
 #[test]
 fn a_change_of_slots_opens_one_at_once() {
-    let config = NetemConfig { slot: slots(10, 10, 1), ..NetemConfig::default() };
+    let config = NetemConfig { slot: Some(slots(10, 10, 1)), ..NetemConfig::default() };
     let mut device = Device::new(&config);
     device.arrive(0, 0..2);
     assert_eq!(device.left.len(), 1);
-    device.netem.set(&NetemConfig { slot: slots(20, 20, 1), ..config.clone() }, Instant::ZERO);
+    device
+        .netem
+        .set(&NetemConfig { slot: Some(slots(20, 20, 1)), ..config.clone() }, Instant::ZERO);
     device.drain();
     assert_eq!(device.left.len(), 2);
     device.netem.set(&NetemConfig { slot: None, ..config }, Instant::ZERO);
@@ -515,8 +519,8 @@ proptest! {
                 device.drain();
             }
         }
-        let held = device.netem.backlog().packets as usize;
-        prop_assert_eq!(held, device.netem.held.len());
+        let held = device.netem.held.len();
+        prop_assert_eq!(device.netem.backlog().packets, held as u64);
         let offered = count + usize::try_from(device.duplicated).expect("few");
         prop_assert_eq!(offered, device.left.len() + device.dropped.len() + held);
 
