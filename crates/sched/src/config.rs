@@ -1,5 +1,6 @@
 //! The parameters of one direction of a link.
 
+use crate::impair::{Correlated, Distribution, Impair, Loss, Reorder, Slot};
 use crate::queue::QueueLimit;
 use crate::time::Duration;
 use crate::units::{Probability, Rate};
@@ -24,13 +25,29 @@ pub struct LinkConfig {
     pub nic: Option<Rate>,
     /// `delay`: propagation delay.
     pub delay: Duration,
-    /// `jitter`: each packet's delay is uniform in `delay - jitter ..= delay + jitter`, order
-    /// kept. At most `delay`.
+    /// `jitter`: each packet's delay spreads around `delay` by this, see `distribution`; order is
+    /// kept unless `reorder` says otherwise. At most `delay`.
     pub jitter: Duration,
-    /// `loss`: share of packets lost at random.
-    pub loss: Probability,
+    /// `jitter`'s second value: how much a packet's delay resembles that of the one before.
+    pub jitter_correlation: Probability,
+    /// `distribution`: how jitter spreads. Uniform: in `delay - jitter ..= delay + jitter`.
+    pub distribution: Distribution,
+    /// `reorder`: which packets may overtake.
+    pub reorder: Reorder,
+    /// `slot`: packets leave the delay line in slots only.
+    pub slot: Option<Slot>,
+    /// `loss`: which packets are lost at random.
+    pub loss: Loss,
     /// `loss.at`: before the queue or after it.
     pub loss_at: LossAt,
+    /// `ecn`: random loss marks ECN-capable packets instead of losing them.
+    pub ecn: bool,
+    /// `duplicate`: share of packets that come twice.
+    pub duplicate: Correlated,
+    /// `corrupt`: share of packets with a flipped bit.
+    pub corrupt: Correlated,
+    /// `impair`: whose rules loss, duplicates, corruption and the delay line follow.
+    pub impair: Impair,
     /// `queue`: the discipline.
     pub queue: QueueKind,
     /// `limit`: what the queue holds. `None` = the default, see [`Limit::DEFAULT`].
@@ -104,8 +121,16 @@ impl Default for LinkConfig {
             nic: None,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
-            loss: Probability::ZERO,
+            jitter_correlation: Probability::ZERO,
+            distribution: Distribution::default(),
+            reorder: Reorder::default(),
+            slot: None,
+            loss: Loss::default(),
             loss_at: LossAt::default(),
+            ecn: false,
+            duplicate: Correlated::NEVER,
+            corrupt: Correlated::NEVER,
+            impair: Impair::default(),
             queue: QueueKind::default(),
             limit: None,
             gso: Gso::default(),
@@ -167,7 +192,8 @@ impl LinkConfig {
 
     /// How bursts cross in force: [`Gso::Split`] or [`Gso::Keep`].
     pub fn resolved_gso(&self) -> Gso {
-        let decides_per_packet = self.loss != Probability::ZERO || self.jitter != Duration::ZERO;
+        let decides_per_packet =
+            self.tells_packets_apart() || self.jitter != Duration::ZERO || self.slot.is_some();
         let fast = |rate: Rate| rate.as_bps() > Self::KEEP_ABOVE_BPS;
         match self.gso {
             Gso::Auto if decides_per_packet => Gso::Split,
@@ -175,6 +201,15 @@ impl LinkConfig {
             Gso::Auto => Gso::Split,
             chosen => chosen,
         }
+    }
+
+    /// Whether packets of one burst can meet different fates behind the queue: lost, duplicated,
+    /// corrupted, out of order.
+    pub(crate) fn tells_packets_apart(&self) -> bool {
+        !self.loss.is_none()
+            || self.duplicate != Correlated::NEVER
+            || self.corrupt != Correlated::NEVER
+            || self.reorder != Reorder::None
     }
 
     /// Above this rate 64 KB pass in less than 100 us.
@@ -202,10 +237,10 @@ pub struct Change {
     pub rate: Option<Rate>,
     /// New `delay`, for packets that enter the delay line from now on; order is kept.
     pub delay: Option<Duration>,
-    /// New `jitter`, likewise.
+    /// New `jitter`, likewise; its correlation stays.
     pub jitter: Option<Duration>,
     /// New `loss`.
-    pub loss: Option<Probability>,
+    pub loss: Option<Loss>,
     /// New `limit`; a lower one drops from the tail what no longer fits.
     pub limit: Option<Limit>,
 }

@@ -10,6 +10,7 @@
 //! * [`link`]: one direction of a link, in event time
 //! * [`queue`]: the disciplines
 //! * [`netem`]: all impairments in one stage, as Linux' netem decides them
+//! * [`impair`]: loss, duplicates, flipped bits, jitter, reordering, slots
 //! * [`output`]: fates, drop reasons, counters
 #![forbid(unsafe_code)]
 
@@ -17,7 +18,7 @@ mod bucket;
 pub mod classify;
 pub mod config;
 mod delay_line;
-
+pub mod impair;
 pub mod link;
 pub mod netem;
 mod nic;

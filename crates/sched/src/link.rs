@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use crate::config::{Change, ConfigError, LinkConfig, LossAt};
 use crate::delay_line::{DelayLine, Travelling};
+use crate::impair::Loss;
 use crate::nic::Nic;
 use crate::output::{Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
 use crate::packet::{Packet, true_size};
@@ -229,7 +230,7 @@ impl Link {
     }
 
     fn enqueue(&mut self, queued: Queued) {
-        if self.config.loss_at == LossAt::Before && self.loss.happens(self.config.loss) {
+        if self.config.loss_at == LossAt::Before && self.loses() {
             self.lose(&queued.packet, 0, DropReason::Loss);
             return;
         }
@@ -254,12 +255,19 @@ impl Link {
         }
     }
 
+    fn loses(&mut self) -> bool {
+        match self.config.loss {
+            Loss::Random { probability, .. } => self.loss.happens(probability),
+            _ => false,
+        }
+    }
+
     fn end_service(&mut self) {
         let Some(served) = self.serving.take() else { return };
         let Served { queued: Queued { packet, entered, bytes }, copy, .. } = served;
         self.queue.served();
         let started = self.server.end(bytes, self.now);
-        if self.config.loss_at == LossAt::After && self.loss.happens(self.config.loss) {
+        if self.config.loss_at == LossAt::After && self.loses() {
             self.lose(&packet, copy, DropReason::Loss);
         } else {
             let due = self.line.draw_due(self.now);

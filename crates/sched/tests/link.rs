@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use punctual_sched::config::{Limit, LossAt};
+use punctual_sched::impair::Loss;
 use punctual_sched::units::Probability;
 use punctual_sched::{
     Change, DropReason, Duration, Instant, Link, LinkConfig, Output, Packet, Rate,
@@ -203,7 +204,7 @@ fn loss_before_the_queue_uses_no_capacity_and_loss_after_it_does() {
         let config = LinkConfig {
             rate: rate(8_000_000),
             framing: 0,
-            loss: Probability::from_raw(u32::MAX / 10 * 8),
+            loss: Loss::random(Probability::from_raw(u32::MAX / 10 * 8)),
             loss_at,
             limit: Some(Limit::Packets(10_000)),
             ..LinkConfig::default()
@@ -260,7 +261,7 @@ fn any_change() -> impl Strategy<Value = Change> {
             rate,
             delay: delay.map(Duration::from_nanos),
             jitter: None,
-            loss: loss.map(Probability::from_raw),
+            loss: loss.map(Probability::from_raw).map(Loss::random),
             limit,
         })
 }
@@ -297,7 +298,7 @@ fn any_config() -> impl Strategy<Value = LinkConfig> {
                 nic,
                 delay: Duration::from_nanos(delay),
                 jitter: Duration::from_nanos(jitter),
-                loss: Probability::from_raw(loss),
+                loss: Loss::random(Probability::from_raw(loss)),
                 loss_at: if before { LossAt::Before } else { LossAt::After },
                 limit: limit.map(Limit::Packets),
                 hold_limit: hold,

@@ -1,12 +1,11 @@
 //! Records as bytes. Each direction has one [`Encoder`] and one [`Decoder`]; both remember the
 //! same few values of earlier records, and write only what differs.
 
-use punctual_sched::config::Limit;
-use punctual_sched::units::Probability;
 use punctual_sched::{BitFlip, Change, DropReason, Duration, Ecn, Instant, Mark, Rate};
 
 use super::bytes::{Bytes, put_difference, put_signed, put_varint};
 use super::record::{Arrival, Departure, Dropped, Record};
+use super::values::{limit, loss, put_limit, put_loss};
 
 /// Turns records into bytes.
 #[derive(Clone, Debug, Default)]
@@ -195,23 +194,16 @@ impl Encoder {
             | flag(limit.is_some(), LIMIT);
         out.push(CHANGE | flags);
         put_difference(out, self.last.changed_at, at.as_nanos());
-        let values = [
-            rate.map(Rate::as_bps),
-            delay.map(Duration::as_nanos),
-            jitter.map(Duration::as_nanos),
-            loss.map(|loss| loss.as_raw().into()),
-        ];
+        let values =
+            [rate.map(Rate::as_bps), delay.map(Duration::as_nanos), jitter.map(Duration::as_nanos)];
         for value in values.into_iter().flatten() {
             put_varint(out, value);
         }
+        if let Some(loss) = loss {
+            put_loss(loss, out);
+        }
         if let Some(limit) = limit {
-            let (kind, value) = match limit {
-                Limit::Packets(packets) => (0, packets.into()),
-                Limit::Bytes(bytes) => (1, bytes),
-                Limit::Time(span) => (2, span.as_nanos()),
-            };
-            out.push(kind);
-            put_varint(out, value);
+            put_limit(limit, out);
         }
         self.last.changed_at = at.as_nanos();
     }
@@ -335,21 +327,12 @@ impl Decoder {
             change.jitter = Some(Duration::from_nanos(bytes.varint()?));
         }
         if tag & LOSS != 0 {
-            change.loss = Some(Probability::from_raw(bytes.varint_as("loss")?));
+            change.loss = Some(loss(bytes)?);
         }
         if tag & LIMIT != 0 {
             change.limit = Some(limit(bytes)?);
         }
         Ok(Record::Change { at: Instant::from_nanos(self.last.changed_at), change })
-    }
-}
-
-fn limit(bytes: &mut Bytes<'_>) -> Result<Limit, DecodeError> {
-    match bytes.byte()? {
-        0 => Ok(Limit::Packets(bytes.varint_as("limit")?)),
-        1 => Ok(Limit::Bytes(bytes.varint()?)),
-        2 => Ok(Limit::Time(Duration::from_nanos(bytes.varint()?))),
-        _ => Err(DecodeError::Range("limit")),
     }
 }
 

@@ -14,6 +14,7 @@ mod header;
 mod reader;
 mod record;
 mod trailer;
+mod values;
 mod writer;
 
 pub use blocks::{BlockWriter, DirectionEnd, LogSummary, Sink};

@@ -5,6 +5,7 @@ use punctual::log::{
 };
 use punctual::verify::verify;
 use punctual_sched::config::Limit;
+use punctual_sched::impair::Loss;
 use punctual_sched::units::Probability;
 use punctual_sched::{BitFlip, Change, DropReason, Duration, Ecn, Instant, Mark, Rate};
 
@@ -57,6 +58,18 @@ fn dropped() -> impl Strategy<Value = Record> {
     )
 }
 
+fn loss() -> impl Strategy<Value = Loss> {
+    (0..4, any::<[u32; 5]>()).prop_map(|(model, shares)| {
+        let [a, b, c, d, e] = shares.map(Probability::from_raw);
+        match model {
+            0 => Loss::None,
+            1 => Loss::Random { probability: a, correlation: b },
+            2 => Loss::GilbertElliott { p: a, r: b, one_minus_h: c, one_minus_k: d },
+            _ => Loss::FourState { p13: a, p31: b, p32: c, p23: d, p14: e },
+        }
+    })
+}
+
 fn change() -> impl Strategy<Value = Record> {
     let span = || prop::option::of(nanos().prop_map(Duration::from_nanos));
     let rate = prop::option::of(prop_oneof![0..=1_000_000_000_000_u64, Just(u64::MAX)]);
@@ -65,10 +78,9 @@ fn change() -> impl Strategy<Value = Record> {
         any::<u64>().prop_map(Limit::Bytes),
         nanos().prop_map(|span| Limit::Time(Duration::from_nanos(span))),
     ];
-    (nanos(), rate, span(), span(), any::<Option<u32>>(), prop::option::of(limit)).prop_map(
+    (nanos(), rate, span(), span(), prop::option::of(loss()), prop::option::of(limit)).prop_map(
         |(at, rate, delay, jitter, loss, limit)| {
             let rate = rate.and_then(Rate::from_bps);
-            let loss = loss.map(Probability::from_raw);
             let at = Instant::from_nanos(at);
             Record::Change { at, change: Change { rate, delay, jitter, loss, limit } }
         },

@@ -1,8 +1,7 @@
 //! Parameters of the link itself.
 
 use super::{
-    GSO, LOSS_AT, Parameter, QUEUES, integer, limited, narrow, or, queue, read, unless, word,
-    written,
+    GSO, Parameter, QUEUES, integer, limited, narrow, or, queue, read, unless, word, written,
 };
 use crate::units::{Bytes, Rate};
 
@@ -62,30 +61,6 @@ pub(super) const ROWS: &[Parameter] = &[
         help: "propagation delay",
         set: |c, v| read(v).map(|v| c.delay = v),
         get: |c| c.delay.to_string(),
-    },
-    Parameter {
-        name: "jitter",
-        takes: "TIME",
-        default: "0ms",
-        help: "delay drawn from delay -+ jitter; order kept, so dense packets lean to the maximum",
-        set: |c, v| read(v).map(|v| c.jitter = v),
-        get: |c| c.jitter.to_string(),
-    },
-    Parameter {
-        name: "loss",
-        takes: "PERCENT",
-        default: "0%",
-        help: "share of packets lost at random",
-        set: |c, v| read(v).map(|v| c.loss = v),
-        get: |c| c.loss.to_string(),
-    },
-    Parameter {
-        name: "loss.at",
-        takes: "before|after",
-        default: "after",
-        help: "lose before the queue (no capacity used) or after it",
-        set: |c, v| word(v, LOSS_AT).map(|v| c.loss_at = v),
-        get: |c| written(c.loss_at, LOSS_AT),
     },
     Parameter {
         name: "queue",

@@ -8,9 +8,10 @@ use core::fmt::Display;
 use core::str::FromStr;
 
 use crate::config::{Change, ConfigError, Gso, LinkConfig, LossAt, QueueKind};
-use crate::units::{Bytes, Rate, UnitError};
+use crate::units::{Bytes, Probability, Rate};
 use crate::words;
 
+mod impair;
 mod link;
 mod validate;
 
@@ -52,7 +53,10 @@ impl Table {
 }
 
 /// Every table, in the order of help and reports.
-pub const TABLES: &[Table] = &[Table { name: "", rows: link::ROWS, needs: "", applies: |_| true }];
+pub const TABLES: &[Table] = &[
+    Table { name: "", rows: link::ROWS, needs: "", applies: |_| true },
+    Table { name: "", rows: impair::ROWS, needs: "", applies: |_| true },
+];
 
 /// Every parameter, in the order of help and reports.
 pub fn parameters() -> impl Iterator<Item = &'static Parameter> + Clone {
@@ -89,10 +93,15 @@ impl LinkConfig {
     }
 
     /// Every parameter that applies to this configuration with its value, defaults included, for
-    /// reports.
+    /// reports: a table of 64 KB is named by its size and checksum.
     pub fn entries(&self) -> Vec<(&'static str, String)> {
         let tables = TABLES.iter().filter(|table| (table.applies)(self));
-        tables.flat_map(|table| table.rows).map(|p| (p.name, (p.get)(self))).collect()
+        let brief = |p: &Parameter| match (p.name, &self.slot) {
+            ("distribution", _) => self.distribution.brief(),
+            ("slot", Some(slot)) => slot.brief(),
+            _ => (p.get)(self),
+        };
+        tables.flat_map(|table| table.rows).map(|p| (p.name, brief(p))).collect()
     }
 
     /// Every parameter there is with its value, for logs.
@@ -132,7 +141,13 @@ impl Change {
         match name {
             "rate" => self.rate = Some(config.rate),
             "delay" => self.delay = Some(config.delay),
-            "jitter" => self.jitter = Some(config.jitter),
+            "jitter" if config.jitter_correlation == Probability::ZERO => {
+                self.jitter = Some(config.jitter);
+            }
+            "jitter" => {
+                let problem = "its correlation cannot be changed while the link runs";
+                return Err(ConfigError::new(name, problem));
+            }
             "loss" => self.loss = Some(config.loss),
             "limit" if config.limit.is_some() => self.limit = config.limit,
             "limit" => return Err(ConfigError::new(name, "auto is derived at the start only")),
@@ -253,16 +268,15 @@ fn usage(parameter: &Parameter) -> String {
 }
 
 /// Words that later versions know.
-const LATER: &[&str] =
-    &["reorder", "duplicate", "corrupt", "distribution", "slot", "trace", "ecn", "backpressure"];
+const LATER: &[&str] = &["trace", "backpressure"];
 const LATER_QUEUES: &[&str] = &["fq", "codel", "fq_codel", "dualpi2", "jens", "tbf"];
 
 const LOSS_AT: &[(&str, LossAt)] = &[("before", LossAt::Before), ("after", LossAt::After)];
 const GSO: &[(&str, Gso)] = &[("split", Gso::Split), ("keep", Gso::Keep), ("auto", Gso::Auto)];
 const QUEUES: &[(&str, QueueKind)] = &[("fifo", QueueKind::Fifo)];
 
-fn read<T: FromStr<Err = UnitError>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: UnitError| error.to_string())
+fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
 }
 
 /// A size that fits 32 bits.

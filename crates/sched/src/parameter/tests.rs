@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::Limit;
+use crate::impair::{Correlated, Distribution, Impair, Loss, Reorder, Slot, SlotGap, Table};
 use crate::queue::QueueLimit;
 use crate::time::Duration;
 use crate::units::Probability;
@@ -20,7 +21,7 @@ fn a_link_is_read_from_words() {
         rate: Rate::from_bps(20_000_000).unwrap(),
         delay: Duration::from_millis(30),
         jitter: Duration::from_millis(5),
-        loss: Probability::from_raw(42_949_673),
+        loss: Loss::random(Probability::from_raw(42_949_673)),
         loss_at: LossAt::Before,
         burst: Some(15_360),
         limit: Some(Limit::Bytes(204_800)),
@@ -119,6 +120,7 @@ fn live_changes_are_read_in_the_same_words() {
     };
     assert_eq!(change, expected);
     for (text, message) in [
+        ("jitter=1ms,25%", "up.jitter: its correlation cannot be changed while the link runs"),
         ("burst=15kb", "up.burst: cannot be changed while the link runs"),
         ("limit=auto", "up.limit: auto is derived at the start only"),
         ("rat=1", r#"up: unknown parameter "rat", did you mean "rate"?"#),
@@ -174,6 +176,10 @@ fn bursts_are_kept_only_where_nothing_tells_their_packets_apart() {
         ("rate=0", Gso::Split),
         ("rate=1mbit gso=keep", Gso::Keep),
         ("gso=split", Gso::Split),
+        ("duplicate=1%", Gso::Split),
+        ("corrupt=1%", Gso::Split),
+        ("delay=1ms reorder=1%", Gso::Split),
+        ("delay=1ms slot=1ms", Gso::Split),
     ] {
         assert_eq!(parse(text).resolved_gso(), gso, "{text}");
     }
@@ -192,11 +198,67 @@ fn limits() -> impl Strategy<Value = Option<Limit>> {
     ]
 }
 
+fn shares() -> impl Strategy<Value = Probability> {
+    prop_oneof![Just(0), Just(u32::MAX), any::<u32>()].prop_map(Probability::from_raw)
+}
+
+fn correlated() -> impl Strategy<Value = Correlated> {
+    (shares(), shares())
+        .prop_map(|(probability, correlation)| Correlated { probability, correlation })
+}
+
+fn losses() -> impl Strategy<Value = Loss> {
+    let five = (shares(), shares(), shares(), shares(), shares());
+    (0..4, five).prop_map(|(kind, (p13, p31, p32, p23, p14))| match kind {
+        0 => Loss::None,
+        1 => Loss::Random { probability: p13, correlation: p31 },
+        2 => Loss::GilbertElliott { p: p13, r: p31, one_minus_h: p32, one_minus_k: p23 },
+        _ => Loss::FourState { p13, p31, p32, p23, p14 },
+    })
+}
+
+fn distributions() -> impl Strategy<Value = Distribution> {
+    let tables = proptest::collection::vec(any::<i16>(), 1..20);
+    prop_oneof![
+        (0..4_usize).prop_map(|n| Distribution::WORDS[n].parse().unwrap()),
+        tables.prop_map(|entries| Distribution::Table(Table::new(&entries).unwrap())),
+    ]
+}
+
+fn reorders() -> impl Strategy<Value = Reorder> {
+    prop_oneof![
+        Just(Reorder::None),
+        Just(Reorder::Jitter),
+        (1..=u32::MAX, shares(), any::<u32>()).prop_map(|(probability, correlation, gap)| {
+            Reorder::Skip { probability: Probability::from_raw(probability), correlation, gap }
+        }),
+    ]
+}
+
+fn slots() -> impl Strategy<Value = Option<Slot>> {
+    let span = || any::<u64>().prop_map(Duration::from_nanos);
+    let gaps = prop_oneof![
+        (span(), span()).prop_map(|(min, max)| SlotGap::Uniform { min, max }),
+        (distributions(), span(), span()).prop_map(|(distribution, delay, jitter)| {
+            SlotGap::Spread { distribution, delay, jitter }
+        }),
+    ];
+    let slots = (gaps, any::<u32>(), any::<u32>()).prop_map(|(gap, packets, bytes)| Slot {
+        gap,
+        packets,
+        bytes,
+    });
+    proptest::option::of(slots)
+}
+
 prop_compose! {
     fn configs()(
         (rate, peakrate, nic) in (rates(), rates(), rates()),
         (burst, framing, overhead, hold_limit) in any::<(Option<u32>, u32, i32, u64)>(),
-        (delay, jitter, loss) in any::<(u64, u64, u32)>(),
+        (delay, jitter, jitter_correlation) in (any::<u64>(), any::<u64>(), shares()),
+        (distribution, reorder, slot) in (distributions(), reorders(), slots()),
+        (loss, duplicate, corrupt) in (losses(), correlated(), correlated()),
+        ecn in any::<bool>(),
         limit in limits(),
         (before, gso) in (any::<bool>(), 0..3_usize),
     ) -> LinkConfig {
@@ -207,7 +269,8 @@ prop_compose! {
             gso: GSO[gso].1,
             delay: Duration::from_nanos(delay),
             jitter: Duration::from_nanos(jitter),
-            loss: Probability::from_raw(loss),
+            impair: Impair::Own,
+            jitter_correlation, distribution, reorder, slot, loss, ecn, duplicate, corrupt,
             framing, overhead, burst, peakrate, nic, limit, hold_limit,
         }
     }
@@ -217,9 +280,9 @@ const BAD_LINKS: &[(&str, &str)] = &[
     ("dealy=30ms", r#"--both: unknown parameter "dealy", did you mean "delay"?"#),
     (
         "bandwidth=1mbit",
-        r#"--both: unknown parameter "bandwidth", expected one of rate, framing, overhead, burst, peakrate, nic, delay, jitter, loss, loss.at, queue, limit, gso, hold"#,
+        r#"--both: unknown parameter "bandwidth", expected one of rate, framing, overhead, burst, peakrate, nic, delay, queue, limit, gso, hold, jitter, distribution, reorder, slot, loss, loss.at, ecn, duplicate, corrupt, impair"#,
     ),
-    ("reorder=1%", r#"--both: parameter "reorder" is not available in this version"#),
+    ("trace=x", r#"--both: parameter "trace" is not available in this version"#),
     ("rate", r#"--both: "rate" has no value, expected rate=RATE"#),
     ("rate=", r#"--both: "rate=" has no value, expected rate=RATE"#),
     ("rte=", r#"--both: unknown parameter "rte", did you mean "rate"?"#),
@@ -281,11 +344,11 @@ proptest! {
     #[test]
     fn entries_read_back_as_the_same_configuration(config in configs()) {
         let mut read = LinkConfig::default();
-        for (name, value) in config.entries() {
+        for (name, value) in config.all_entries() {
             read.set(name, &value).unwrap();
         }
         prop_assert_eq!(&read, &config);
-        let entries = config.entries();
+        let entries = config.all_entries();
         let whole = LinkConfig::from_entries(entries.iter().map(|(n, v)| (*n, v.as_str())));
         prop_assert_eq!(whole, config.validate().map(|()| config.clone()));
         let _ = (config.resolved_limit(), config.resolved_gso());

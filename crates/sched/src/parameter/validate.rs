@@ -1,8 +1,9 @@
 //! Ranges and contradictions.
 
 use crate::config::{ConfigError, Gso, Limit, LinkConfig};
+use crate::impair::{Correlated, Reorder};
 use crate::time::Duration;
-use crate::units::{Probability, Rate};
+use crate::units::Rate;
 
 impl LinkConfig {
     /// The longest `delay`: an hour. The memory for held packets ends long before.
@@ -21,6 +22,7 @@ impl LinkConfig {
         self.check_rates()?;
         self.check_delay()?;
         self.check_limit()?;
+        self.check_impairments()?;
         self.check_gso()?;
         ensure(self.hold_limit > 0, "hold", || "0b holds no packet".into())
     }
@@ -30,6 +32,7 @@ impl LinkConfig {
     /// and peakrate binds.
     pub(super) fn validate_as_written(&self) -> Result<(), ConfigError> {
         self.validate()?;
+        self.check_impairments_as_written()?;
         let unlimited = self.rate == Rate::UNLIMITED;
         ensure(self.burst.is_none() || !unlimited, "burst", || "needs a rate".into())?;
         let Some(peak) = self.peakrate else { return Ok(()) };
@@ -78,14 +81,23 @@ impl LinkConfig {
     }
 
     fn check_gso(&self) -> Result<(), ConfigError> {
-        let lossy = self.loss != Probability::ZERO;
-        ensure(self.gso != Gso::Keep || !lossy, "gso", || {
-            "keep would lose whole bursts where loss means packets, expected split or auto".into()
+        let (word, means) = match self {
+            Self { loss, .. } if !loss.is_none() => ("lose", "loss"),
+            Self { duplicate, .. } if *duplicate != Correlated::NEVER => ("duplicate", "duplicate"),
+            Self { corrupt, .. } if *corrupt != Correlated::NEVER => ("corrupt", "corrupt"),
+            Self { reorder, .. } if *reorder != Reorder::None => ("reorder", "reorder"),
+            _ => return Ok(()),
+        };
+        ensure(self.gso != Gso::Keep, "gso", || {
+            format!(
+                "keep would {word} whole bursts where {means} means packets, \
+                 expected split or auto"
+            )
         })
     }
 }
 
-fn ensure(
+pub(super) fn ensure(
     holds: bool,
     name: &'static str,
     problem: impl FnOnce() -> String,

@@ -139,6 +139,14 @@ pub struct Probability(u32);
 impl Probability {
     /// Never.
     pub const ZERO: Self = Self(0);
+    /// Always.
+    pub const ONE: Self = Self(u32::MAX);
+
+    /// 100 % less this.
+    #[must_use]
+    pub const fn complement(self) -> Self {
+        Self(u32::MAX - self.0)
+    }
 
     /// From the stored threshold.
     pub const fn from_raw(raw: u32) -> Self {

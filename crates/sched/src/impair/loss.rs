@@ -1,0 +1,147 @@
+//! `loss`: which packets a path loses.
+
+use core::fmt;
+use core::str::FromStr;
+
+use super::list::{BadValue, List};
+use crate::units::Probability;
+
+/// How packets are lost at random.
+///
+/// Written in `tc`'s words and order: `1%`, `1%,25%`, `gemodel,1%,10%,70%,0.1%`,
+/// `state,3%,30%,50%,50%,1%`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loss {
+    /// No packet is lost: `0%`.
+    #[default]
+    None,
+    /// A share of packets: `1%` or `random,1%`, with a correlation `1%,25%`.
+    Random {
+        /// The share.
+        probability: Probability,
+        /// How much a packet's fate resembles that of the one before.
+        correlation: Probability,
+    },
+    /// A path that is good or bad by turns: `gemodel,P[,R[,1-H[,1-K]]]` (Gilbert 1960, Elliott
+    /// 1963). It begins good. A packet is lost by the state that it meets; the state may change
+    /// with it.
+    GilbertElliott {
+        /// From good to bad, per packet.
+        p: Probability,
+        /// From bad to good, per packet; 100 % - `p` unless given.
+        r: Probability,
+        /// Loss when bad; 100 % unless given.
+        one_minus_h: Probability,
+        /// Loss when good; 0 % unless given.
+        one_minus_k: Probability,
+    },
+    /// Four states: `state,P13[,P31[,P32[,P23[,P14]]]]` (Salsano, Ludovici, Ordine, Giannuzzi
+    /// 2012). 1 received in a gap between bursts of loss, 2 received in a burst, 3 lost in a burst,
+    /// 4 lost alone in a gap. It begins in 1; a packet meets the fate of the state moved to.
+    FourState {
+        /// A burst of loss begins.
+        p13: Probability,
+        /// A burst ends; 100 % - `p13` unless given.
+        p31: Probability,
+        /// A packet of a burst is received; 0 % unless given.
+        p32: Probability,
+        /// The burst goes on after one; 100 % unless given.
+        p23: Probability,
+        /// A packet in a gap is lost alone; 0 % unless given.
+        p14: Probability,
+    },
+}
+
+impl Loss {
+    /// Independent loss of this share.
+    pub const fn random(probability: Probability) -> Self {
+        match probability {
+            Probability::ZERO => Self::None,
+            probability => Self::Random { probability, correlation: Probability::ZERO },
+        }
+    }
+
+    /// Whether a packet can be lost.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
+impl FromStr for Loss {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text.split_once(',') {
+            Some(("random", rest)) => random(rest),
+            Some(("gemodel", rest)) => gilbert_elliott(rest),
+            Some(("state", rest)) => four_state(rest),
+            _ => Ok(match random(text)? {
+                Self::Random { probability: Probability::ZERO, correlation: Probability::ZERO } => {
+                    Self::None
+                }
+                loss => loss,
+            }),
+        }
+    }
+}
+
+fn random(text: &str) -> Result<Loss, BadValue> {
+    let mut list = List::new(text, TAKES);
+    let loss = Loss::Random {
+        probability: list.required()?,
+        correlation: list.optional()?.unwrap_or_default(),
+    };
+    list.end()?;
+    Ok(loss)
+}
+
+fn gilbert_elliott(text: &str) -> Result<Loss, BadValue> {
+    let mut list = List::new(text, "gemodel,P[,R[,1-H[,1-K]]]");
+    let p: Probability = list.required()?;
+    let loss = Loss::GilbertElliott {
+        p,
+        r: list.optional()?.unwrap_or_else(|| p.complement()),
+        one_minus_h: list.optional()?.unwrap_or(Probability::ONE),
+        one_minus_k: list.optional()?.unwrap_or(Probability::ZERO),
+    };
+    list.end()?;
+    Ok(loss)
+}
+
+fn four_state(text: &str) -> Result<Loss, BadValue> {
+    let mut list = List::new(text, "state,P13[,P31[,P32[,P23[,P14]]]]");
+    let p13: Probability = list.required()?;
+    let loss = Loss::FourState {
+        p13,
+        p31: list.optional()?.unwrap_or_else(|| p13.complement()),
+        p32: list.optional()?.unwrap_or(Probability::ZERO),
+        p23: list.optional()?.unwrap_or(Probability::ONE),
+        p14: list.optional()?.unwrap_or(Probability::ZERO),
+    };
+    list.end()?;
+    Ok(loss)
+}
+
+impl fmt::Display for Loss {
+    /// Every value of a model, defaults included.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const ZERO: Probability = Probability::ZERO;
+        match *self {
+            Self::None => ZERO.fmt(f),
+            // `0%` alone is `None`.
+            Self::Random { probability: ZERO, correlation: ZERO } => f.write_str("random,0%"),
+            Self::Random { probability, correlation: ZERO } => probability.fmt(f),
+            Self::Random { probability, correlation } => write!(f, "{probability},{correlation}"),
+            Self::GilbertElliott { p, r, one_minus_h, one_minus_k } => {
+                write!(f, "gemodel,{p},{r},{one_minus_h},{one_minus_k}")
+            }
+            Self::FourState { p13, p31, p32, p23, p14 } => {
+                write!(f, "state,{p13},{p31},{p32},{p23},{p14}")
+            }
+        }
+    }
+}
+
+/// What the parameter takes.
+const TAKES: &str = "PERCENT[,CORRELATION], gemodel,P[,R[,1-H[,1-K]]] or \
+                     state,P13[,P31[,P32[,P23[,P14]]]]";
