@@ -11,8 +11,10 @@ use core::str::FromStr;
 use crate::config::Limit;
 use crate::time::Duration;
 
+mod gain;
 mod text;
 
+pub use gain::Gain;
 use text::Kind;
 pub use text::UnitError;
 
