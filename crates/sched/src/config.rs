@@ -1,7 +1,7 @@
 //! The parameters of one direction of a link.
 
 use crate::impair::{Correlated, Distribution, Impair, Loss, Reorder, Slot};
-use crate::queue::QueueLimit;
+use crate::queue::{Dualpi2Config, QueueLimit};
 use crate::time::Duration;
 use crate::units::{Probability, Rate};
 
@@ -50,6 +50,8 @@ pub struct LinkConfig {
     pub impair: Impair,
     /// `queue`: the discipline.
     pub queue: QueueKind,
+    /// `dualpi2.*`.
+    pub dualpi2: Dualpi2Config,
     /// `limit`: what the queue holds. `None` = the default, see [`Limit::DEFAULT`].
     pub limit: Option<Limit>,
     /// `gso`: whether bursts are cut into wire packets before the link sees them.
@@ -75,6 +77,23 @@ pub enum QueueKind {
     /// First in, first out, tail drop at `limit`.
     #[default]
     Fifo,
+    /// Two coupled queues for L4S and classic traffic (RFC 9332).
+    Dualpi2,
+}
+
+impl QueueKind {
+    /// `limit` in packets when nobody gives one, for disciplines that count packets.
+    pub const fn default_limit(self) -> Option<u32> {
+        match self {
+            Self::Fifo => None,
+            Self::Dualpi2 => Some(Dualpi2Config::LIMIT),
+        }
+    }
+
+    /// Whether the discipline decides about single packets, so that a burst must be cut first.
+    pub const fn decides_per_packet(self) -> bool {
+        matches!(self, Self::Dualpi2)
+    }
 }
 
 /// What a queue holds before it drops at its tail.
@@ -132,6 +151,7 @@ impl Default for LinkConfig {
             corrupt: Correlated::NEVER,
             impair: Impair::default(),
             queue: QueueKind::default(),
+            dualpi2: Dualpi2Config::default(),
             limit: None,
             gso: Gso::default(),
             hold_limit: Self::HOLD_LIMIT,
@@ -144,7 +164,8 @@ impl LinkConfig {
     pub const HOLD_LIMIT: u64 = 256 << 20;
 
     /// What the queue holds in force: `limit` as given, a time turned into bytes, at least those of
-    /// one full packet (a queue that can hold none is a dead link); else what the
+    /// one full packet (a queue that can hold none is a dead link); else the discipline's own
+    /// default, for `fifo` what the
     /// rate carries in [`Limit::DEFAULT`], at least [`Limit::DEFAULT_PACKETS`] full packets. No
     /// bound when there is neither rate nor limit.
     pub fn resolved_limit(&self) -> QueueLimit {
@@ -157,6 +178,9 @@ impl LinkConfig {
             Some(Limit::Time(time)) => self
                 .carried(time)
                 .map_or(QueueLimit::NONE, |carried| bytes(carried.max(self.full_packet()))),
+            None if let Some(packets) = self.queue.default_limit() => {
+                QueueLimit { packets: packets.into(), ..QueueLimit::NONE }
+            }
             None if self.rate == Rate::UNLIMITED => QueueLimit::NONE,
             None => {
                 let least = u64::from(Limit::DEFAULT_PACKETS) * self.full_packet();
@@ -171,6 +195,9 @@ impl LinkConfig {
     pub fn with_limit_resolved(&self) -> Self {
         let limit = match (self.limit, self.resolved_limit()) {
             (Some(Limit::Packets(packets)), _) => Some(Limit::Packets(packets)),
+            (None, _) if let Some(packets) = self.queue.default_limit() => {
+                Some(Limit::Packets(packets))
+            }
             (_, QueueLimit::NONE) => None,
             (_, limit) => Some(Limit::Bytes(limit.bytes)),
         };
@@ -192,8 +219,10 @@ impl LinkConfig {
 
     /// How bursts cross in force: [`Gso::Split`] or [`Gso::Keep`].
     pub fn resolved_gso(&self) -> Gso {
-        let decides_per_packet =
-            self.tells_packets_apart() || self.jitter != Duration::ZERO || self.slot.is_some();
+        let decides_per_packet = self.tells_packets_apart()
+            || self.jitter != Duration::ZERO
+            || self.slot.is_some()
+            || self.queue.decides_per_packet();
         let fast = |rate: Rate| rate.as_bps() > Self::KEEP_ABOVE_BPS;
         match self.gso {
             Gso::Auto if decides_per_packet => Gso::Split,
@@ -216,7 +245,7 @@ impl LinkConfig {
     const KEEP_ABOVE_BPS: u64 = 65_536 * 8 * 10_000;
 
     /// A packet of 1500 bytes as the rate counts it.
-    fn full_packet(&self) -> u64 {
+    pub(crate) fn full_packet(&self) -> u64 {
         let bytes = 1_500 + i64::from(self.framing) + i64::from(self.overhead);
         u64::try_from(bytes).unwrap_or(0).max(1)
     }

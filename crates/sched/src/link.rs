@@ -183,7 +183,7 @@ impl Link {
         snapshot.backlog_bytes = backlog.bytes;
         let pacing = self.nic.as_ref().map_or(0, Nic::segments);
         snapshot.queued = pacing + backlog.packets + self.line.segments();
-        snapshot.discipline = self.queue.statistics();
+        snapshot.discipline = self.queue.statistics_at(self.now);
         snapshot
     }
 

@@ -17,6 +17,7 @@ pub(crate) enum Component {
     Jitter = 1,
     Bit = 4,
     Slot = 6,
+    Queue = 7,
     Netem = 8,
 }
 
@@ -37,6 +38,12 @@ impl Stream {
             u32::MAX => true,
             threshold => self.0.next_u64() >> 32 < u64::from(threshold),
         }
+    }
+
+    /// Two numbers, each uniform in 32 bits.
+    pub(crate) fn pair(&mut self) -> [u32; 2] {
+        let bits = self.0.next_u64();
+        [bits, bits >> 32].map(|bits| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(u32::MAX))
     }
 
     /// Uniform in `0..=max`, by multiplication (bias below 2^-64 of the range).

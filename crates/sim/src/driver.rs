@@ -97,7 +97,7 @@ impl<'a, F: FnMut(&Fate)> Driver<'a, F> {
             }
         }
         let sent = self.senders.iter().map(|sender| sender.sent).collect();
-        Ok(self.sink.finish(self.scenario, sent, self.link.snapshot()))
+        Ok(self.sink.finish(self.scenario, sent, &self.link.snapshot()))
     }
 
     fn on_driver(&mut self, now: Instant) -> Result<(), ConfigError> {

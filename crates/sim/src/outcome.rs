@@ -188,13 +188,13 @@ impl Sink {
         }
     }
 
-    pub(crate) fn finish(self, scenario: &Scenario, sent: Vec<u64>, link: Snapshot) -> Outcome {
+    pub(crate) fn finish(self, scenario: &Scenario, sent: Vec<u64>, link: &Snapshot) -> Outcome {
         let flows = self.flows.into_iter().zip(&scenario.sources).zip(sent);
         Outcome {
             flows: flows
                 .map(|((flow, source), sent)| flow.finish(source.to_string(), sent))
                 .collect(),
-            link,
+            link: *link,
             lateness: Distribution::new(self.lateness),
             wakes: self.wakes,
             heading: heading(scenario),

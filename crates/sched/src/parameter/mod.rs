@@ -11,6 +11,7 @@ use crate::config::{Change, ConfigError, Gso, LinkConfig, LossAt, QueueKind};
 use crate::units::{Bytes, Probability, Rate};
 use crate::words;
 
+mod dualpi2;
 mod impair;
 mod link;
 mod validate;
@@ -56,6 +57,12 @@ impl Table {
 pub const TABLES: &[Table] = &[
     Table { name: "", rows: link::ROWS, needs: "", applies: |_| true },
     Table { name: "", rows: impair::ROWS, needs: "", applies: |_| true },
+    Table {
+        name: "dualpi2",
+        rows: dualpi2::ROWS,
+        needs: "queue=dualpi2",
+        applies: |c| c.queue == QueueKind::Dualpi2,
+    },
 ];
 
 /// Every parameter, in the order of help and reports.
@@ -72,7 +79,14 @@ impl Parameter {
         if LATER.contains(&name) {
             return Err(format!("parameter \"{name}\" is not available in this version"));
         }
-        let hint = words::hint(name, parameters().map(|p| p.name));
+        let known = || parameters().map(|p| p.name);
+        // All names would be a page: those that begin like this one, or the link's.
+        let (start, _) = name.split_once('.').unwrap_or_default();
+        let table = TABLES.iter().find(|table| table.name == start).unwrap_or(&TABLES[0]);
+        let hint = match words::nearest(name, known()) {
+            Some(_) => words::hint(name, known()),
+            None => words::hint(name, table.rows.iter().map(|row| row.name)),
+        };
         Err(format!("unknown parameter \"{name}\", {hint}"))
     }
 }
@@ -269,11 +283,11 @@ fn usage(parameter: &Parameter) -> String {
 
 /// Words that later versions know.
 const LATER: &[&str] = &["trace", "backpressure"];
-const LATER_QUEUES: &[&str] = &["fq", "codel", "fq_codel", "dualpi2", "jens", "tbf"];
+const LATER_QUEUES: &[&str] = &["fq", "codel", "fq_codel", "jens", "tbf"];
 
 const LOSS_AT: &[(&str, LossAt)] = &[("before", LossAt::Before), ("after", LossAt::After)];
 const GSO: &[(&str, Gso)] = &[("split", Gso::Split), ("keep", Gso::Keep), ("auto", Gso::Auto)];
-const QUEUES: &[(&str, QueueKind)] = &[("fifo", QueueKind::Fifo)];
+const QUEUES: &[(&str, QueueKind)] = &[("fifo", QueueKind::Fifo), ("dualpi2", QueueKind::Dualpi2)];
 
 fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())

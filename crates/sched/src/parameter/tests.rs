@@ -67,7 +67,7 @@ fn a_contradiction_between_sources_names_the_one_to_change() {
 
 #[test]
 fn a_parameter_of_a_discipline_that_was_not_chosen_is_refused_unless_overridden() {
-    const TABLE: &[Table] = &[Table {
+    const TABLE: &[super::Table] = &[super::Table {
         name: "gso",
         rows: &[Parameter {
             name: "delay",
@@ -272,6 +272,7 @@ prop_compose! {
             impair: Impair::Own,
             jitter_correlation, distribution, reorder, slot, loss, ecn, duplicate, corrupt,
             framing, overhead, burst, peakrate, nic, limit, hold_limit,
+            ..LinkConfig::default()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Ranges and contradictions.
 
-use crate::config::{ConfigError, Gso, Limit, LinkConfig};
+use crate::config::{ConfigError, Gso, Limit, LinkConfig, QueueKind};
 use crate::impair::{Correlated, Reorder};
 use crate::time::Duration;
 use crate::units::Rate;
@@ -24,6 +24,7 @@ impl LinkConfig {
         self.check_limit()?;
         self.check_impairments()?;
         self.check_gso()?;
+        self.check_queue()?;
         ensure(self.hold_limit > 0, "hold", || "0b holds no packet".into())
     }
 
@@ -80,17 +81,25 @@ impl LinkConfig {
         })
     }
 
+    fn check_queue(&self) -> Result<(), ConfigError> {
+        match self.queue {
+            QueueKind::Fifo => Ok(()),
+            QueueKind::Dualpi2 => self.dualpi2.validate(self),
+        }
+    }
+
     fn check_gso(&self) -> Result<(), ConfigError> {
-        let (word, means) = match self {
+        let (does, means) = match self {
             Self { loss, .. } if !loss.is_none() => ("lose", "loss"),
             Self { duplicate, .. } if *duplicate != Correlated::NEVER => ("duplicate", "duplicate"),
             Self { corrupt, .. } if *corrupt != Correlated::NEVER => ("corrupt", "corrupt"),
             Self { reorder, .. } if *reorder != Reorder::None => ("reorder", "reorder"),
+            Self { queue, .. } if queue.decides_per_packet() => ("mark or drop", "the queue"),
             _ => return Ok(()),
         };
         ensure(self.gso != Gso::Keep, "gso", || {
             format!(
-                "keep would {word} whole bursts where {means} means packets, \
+                "keep would {does} whole bursts where {means} means packets, \
                  expected split or auto"
             )
         })

@@ -10,10 +10,12 @@ use crate::output::{BitFlip, DropReason, Mark};
 use crate::packet::{Packet, true_size};
 use crate::time::{Duration, Instant};
 
+pub mod dualpi2;
 pub mod fifo;
 mod show;
 mod statistics;
 
+pub use dualpi2::{Dualpi2, Dualpi2Config};
 pub use fifo::{Fifo, QueueLimit};
 pub use show::show;
 pub use statistics::Statistics;
@@ -54,6 +56,12 @@ pub trait Discipline {
 
     /// The discipline's own counters.
     fn statistics(&self) -> Statistics;
+
+    /// The same at `now`, which is not before the latest time given: for what changes although
+    /// nothing is called.
+    fn statistics_at(&self, _now: Instant) -> Statistics {
+        self.statistics()
+    }
 
     /// Loads what an enqueue of `packet` will read, so that the misses of a batch overlap. The
     /// value means nothing.
@@ -193,6 +201,8 @@ pub enum Queue {
     Fifo(Fifo),
     /// `impair=netem`, which takes the place of a queue.
     Netem(Box<Netem>),
+    /// `dualpi2`.
+    Dualpi2(Box<Dualpi2>),
 }
 
 /// Calls the same method of whichever discipline it is. One line per discipline.
@@ -201,16 +211,18 @@ macro_rules! each {
         match $queue {
             Queue::Fifo($discipline) => $call,
             Queue::Netem($discipline) => $call,
+            Queue::Dualpi2($discipline) => $call,
         }
     };
 }
 
 impl Queue {
     /// An empty queue of `config.queue`, which starts at `start` and draws from `seed`.
-    pub fn new(config: &LinkConfig, _seed: u64, _start: Instant) -> Result<Self, ConfigError> {
+    pub fn new(config: &LinkConfig, seed: u64, start: Instant) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(match config.queue {
             QueueKind::Fifo => Self::Fifo(Fifo::new(config.resolved_limit())),
+            QueueKind::Dualpi2 => Self::Dualpi2(Box::new(Dualpi2::new(config, seed, start))),
         })
     }
 }
@@ -242,6 +254,10 @@ impl Discipline for Queue {
 
     fn statistics(&self) -> Statistics {
         each!(self, discipline => discipline.statistics())
+    }
+
+    fn statistics_at(&self, now: Instant) -> Statistics {
+        each!(self, discipline => discipline.statistics_at(now))
     }
 
     fn touch(&self, packet: &Packet) -> u64 {

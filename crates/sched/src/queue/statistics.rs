@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::dualpi2::Dualpi2Statistics;
 use crate::netem::NetemStatistics;
 
 /// A discipline's own counters.
@@ -12,6 +13,8 @@ pub enum Statistics {
     Fifo,
     /// `impair=netem`.
     Netem(NetemStatistics),
+    /// Of `dualpi2`.
+    Dualpi2(Dualpi2Statistics),
 }
 
 impl Statistics {
@@ -20,6 +23,7 @@ impl Statistics {
         match self {
             Self::Fifo => "fifo",
             Self::Netem(_) => "netem",
+            Self::Dualpi2(_) => "dualpi2",
         }
     }
 
@@ -28,6 +32,7 @@ impl Statistics {
         match self {
             Self::Fifo => Vec::new(),
             Self::Netem(netem) => netem.counters(),
+            Self::Dualpi2(statistics) => statistics.counters(),
         }
     }
 }
@@ -39,6 +44,7 @@ impl fmt::Display for Statistics {
         match self {
             Self::Fifo => Ok(()),
             Self::Netem(netem) => netem.fmt(f),
+            Self::Dualpi2(statistics) => statistics.fmt(f),
         }
     }
 }

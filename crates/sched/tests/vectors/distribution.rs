@@ -13,12 +13,14 @@ struct Figures {
     median_sojourn: u64,
 }
 
+type Check = (&'static str, fn(&Figures) -> u64);
+
 /// The kernel's counts of drops and marks and its median sojourn each lie between the 0.5th and
 /// the 99.5th percentile of ours over 1,000 seeds.
 pub(crate) fn by_distribution(vector: &Vector, run: impl Fn(u64) -> Run) {
     let theirs = kernel_figures(vector);
     let ours: Vec<_> = (0..1_000).map(|seed| our_figures(vector, &run(seed))).collect();
-    let checks: [(&str, fn(&Figures) -> u64); 3] = [
+    let checks: [Check; 3] = [
         ("drops", |figures| figures.drops),
         ("marks", |figures| figures.marks),
         ("median sojourn", |figures| figures.median_sojourn),
@@ -50,7 +52,7 @@ fn our_figures(vector: &Vector, run: &Run) -> Figures {
     let sent: BTreeMap<_, _> = vector.rows.iter().map(|row| (row.id, row.sent)).collect();
     let mut first = BTreeMap::new();
     for departure in &run.left {
-        first.entry(departure.id).or_insert(departure.at - sent[&departure.id]);
+        first.entry(departure.id).or_insert_with(|| departure.at - sent[&departure.id]);
     }
     let marks = run.left.iter().filter(|departure| departure.ce).count();
     figures(vector.rows.len() - first.len(), marks, first.into_values().collect())

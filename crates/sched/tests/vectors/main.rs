@@ -8,6 +8,8 @@
 
 mod compare;
 mod device;
+mod distribution;
+mod dualpi2;
 mod fifo;
 mod file;
 mod netem;
