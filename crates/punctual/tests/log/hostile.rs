@@ -60,12 +60,12 @@ fn dropped() -> impl Strategy<Value = Record> {
 
 fn loss() -> impl Strategy<Value = Loss> {
     (0..4, any::<[u32; 5]>()).prop_map(|(model, shares)| {
-        let [a, b, c, d, e] = shares.map(Probability::from_raw);
+        let [p13, p31, p32, p23, p14] = shares.map(Probability::from_raw);
         match model {
             0 => Loss::None,
-            1 => Loss::Random { probability: a, correlation: b },
-            2 => Loss::GilbertElliott { p: a, r: b, one_minus_h: c, one_minus_k: d },
-            _ => Loss::FourState { p13: a, p31: b, p32: c, p23: d, p14: e },
+            1 => Loss::Random { probability: p13, correlation: p31 },
+            2 => Loss::GilbertElliott { p: p13, r: p31, one_minus_h: p32, one_minus_k: p23 },
+            _ => Loss::FourState { p13, p31, p32, p23, p14 },
         }
     })
 }

@@ -79,15 +79,22 @@ impl Parameter {
         if LATER.contains(&name) {
             return Err(format!("parameter \"{name}\" is not available in this version"));
         }
-        let known = || parameters().map(|p| p.name);
-        // All names would be a page: those that begin like this one, or the link's.
-        let (start, _) = name.split_once('.').unwrap_or_default();
-        let table = TABLES.iter().find(|table| table.name == start).unwrap_or(&TABLES[0]);
-        let hint = match words::nearest(name, known()) {
-            Some(_) => words::hint(name, known()),
-            None => words::hint(name, table.rows.iter().map(|row| row.name)),
-        };
-        Err(format!("unknown parameter \"{name}\", {hint}"))
+        Err(format!("unknown parameter \"{name}\", {}", Self::hint(name)))
+    }
+
+    /// What was meant: the nearest name, the one of other tools' word, or the names of the same
+    /// discipline, of the link where it is none's: all names would be a page.
+    fn hint(name: &str) -> String {
+        let meant = words::nearest(name, parameters().map(|p| p.name))
+            .or_else(|| SYNONYMS.iter().find(|(word, _)| *word == name).map(|(_, meant)| *meant));
+        if let Some(meant) = meant {
+            return format!("did you mean \"{meant}\"?");
+        }
+        let owner = name.split_once('.').map_or("", |(owner, _)| owner);
+        let owner = if TABLES.iter().any(|table| table.name == owner) { owner } else { "" };
+        let tables = TABLES.iter().filter(|table| table.name == owner);
+        let names = tables.flat_map(|table| table.rows).map(|row| row.name);
+        format!("expected one of {}", words::join(names))
     }
 }
 
@@ -280,6 +287,10 @@ fn joined(value: &str) -> bool {
 fn usage(parameter: &Parameter) -> String {
     format!("expected {}={}", parameter.name, parameter.takes)
 }
+
+/// Words of other tools for the same.
+const SYNONYMS: &[(&str, &str)] =
+    &[("bandwidth", "rate"), ("bw", "rate"), ("latency", "delay"), ("rtt", "delay")];
 
 /// Words that later versions know.
 const LATER: &[&str] = &["trace", "backpressure"];

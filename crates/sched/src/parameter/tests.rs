@@ -279,9 +279,10 @@ prop_compose! {
 
 const BAD_LINKS: &[(&str, &str)] = &[
     ("dealy=30ms", r#"--both: unknown parameter "dealy", did you mean "delay"?"#),
+    ("bandwidth=1mbit", r#"--both: unknown parameter "bandwidth", did you mean "rate"?"#),
     (
-        "bandwidth=1mbit",
-        r#"--both: unknown parameter "bandwidth", expected one of rate, framing, overhead, burst, peakrate, nic, delay, queue, limit, gso, hold, jitter, distribution, reorder, slot, loss, loss.at, ecn, duplicate, corrupt, impair"#,
+        "colour=1",
+        r#"--both: unknown parameter "colour", expected one of rate, framing, overhead, burst, peakrate, nic, delay, queue, limit, gso, hold, jitter, distribution, reorder, slot, loss, loss.at, ecn, duplicate, corrupt, impair"#,
     ),
     ("trace=x", r#"--both: parameter "trace" is not available in this version"#),
     ("rate", r#"--both: "rate" has no value, expected rate=RATE"#),
