@@ -6,12 +6,11 @@ use std::collections::VecDeque;
 
 use crate::config::{Change, ConfigError, LinkConfig, LossAt};
 use crate::delay_line::{DelayLine, Travelling};
-use crate::impair::Loss;
+use crate::impair::{ImpairmentCounts, Strikes, Struck};
 use crate::nic::Nic;
 use crate::output::{Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
 use crate::packet::{Packet, true_size};
 use crate::queue::{Discipline, Effects, Queue, Queued, Served};
-use crate::random::{Component, Stream};
 use crate::server::Server;
 use crate::time::Instant;
 
@@ -28,8 +27,9 @@ use crate::time::Instant;
 /// * The outcome (fates, due times, their order) is a function of configuration, seed, arrivals
 ///   and changes in their order. How the same sequence is split into calls of `advance` makes no
 ///   difference: every decision due up to an arrival or a change is taken before it.
-/// * Conservation, in wire segments: in = out + dropped + queued, after every call.
-/// * Departures leave in order, never before their arrival and never early: a packet leaves when
+/// * Conservation, in wire segments: in + duplicated = out + dropped + queued, after every call.
+/// * Departures leave in order (of what entered the delay line, unless `reorder` asks for another),
+///   their due times never decrease, and they are never before their arrival and never early: a packet leaves when
 ///   its last bit is serialised, rounded up to the nanosecond. Lateness never accumulates: while
 ///   the link is busy, the next service starts at the exact end of the last.
 /// * Nothing but a configuration can fail; a rejected change leaves everything as it was.
@@ -45,7 +45,7 @@ pub struct Link {
     /// The packet in service; the server is busy while there is one.
     serving: Option<Served>,
     effects: Effects,
-    loss: Stream,
+    strikes: Strikes,
     line: DelayLine,
     outputs: VecDeque<Output>,
     /// Handles of packets duplicated, where somebody asks for them.
@@ -65,8 +65,8 @@ impl Link {
             queue: Queue::new(&config, seed, start)?,
             serving: None,
             effects: Effects::default(),
-            loss: Stream::new(seed, Component::Loss),
-            line: DelayLine::new(config.delay, config.jitter, Stream::new(seed, Component::Jitter)),
+            strikes: Strikes::new(&config, seed),
+            line: DelayLine::new(&config, seed),
             outputs: VecDeque::new(),
             duplicates: None,
             counters: Snapshot::default(),
@@ -87,7 +87,8 @@ impl Link {
         }
         self.counters.held_bytes = held;
         self.counters.held_peak_bytes = self.counters.held_peak_bytes.max(held);
-        let bytes = self.counted_bytes(&packet);
+        let extra = i64::from(self.config.framing) + i64::from(self.config.overhead);
+        let bytes = packet.counted_bytes(extra);
         match &mut self.nic {
             Some(nic) => nic.accept(Queued { packet, entered: self.now, bytes }),
             None => self.enqueue(Queued { packet, entered: self.now, bytes }),
@@ -130,17 +131,16 @@ impl Link {
     /// is held or the link is paused. Advancing to it always makes progress.
     #[inline]
     pub fn next_event(&self) -> Option<Deadline> {
-        if let Some(at) = self.line.next_due() {
-            return Some(Deadline { at, cause: Cause::Propagation });
+        let line = self.line.next_due().map(|at| Deadline { at, cause: Cause::Propagation });
+        // What keeps its order cannot leave before the head of the line.
+        if line.is_some() && !self.line.overtakes() {
+            return line;
         }
-        let (at, cause) = if let Some(end) = self.server.ready() {
-            (end, Cause::Service)
-        } else if let Some(wake) = self.queue_wake() {
-            (wake, Cause::Queue)
-        } else {
-            (self.nic.as_ref().and_then(Nic::ready)?, Cause::Nic)
-        };
-        Some(Deadline { at: self.line.earliest(at), cause })
+        let behind = self.upstream_event();
+        match (line, behind) {
+            (Some(line), Some(behind)) if behind.at < line.at => Some(behind),
+            (line, behind) => line.or(behind),
+        }
     }
 
     /// Changes parameters at `at`, all named ones at once, after every decision due up to then.
@@ -155,7 +155,8 @@ impl Link {
         if let Some(rate) = change.rate {
             self.server.set_rate(rate, self.now);
         }
-        self.line.set(self.config.delay, self.config.jitter);
+        self.strikes.set_loss(self.config.loss);
+        self.line.set(&self.config);
         self.queue.configure(&self.config, self.now, &mut self.effects);
         self.settle();
         self.next = self.next_decision();
@@ -183,8 +184,26 @@ impl Link {
         snapshot.backlog_bytes = backlog.bytes;
         let pacing = self.nic.as_ref().map_or(0, Nic::segments);
         snapshot.queued = pacing + backlog.packets + self.line.segments();
+        snapshot.reordered = self.line.reordered();
+        snapshot.impairments = ImpairmentCounts {
+            reorder: self.line.skipped(),
+            slots: self.line.slots(),
+            ..self.strikes.counts()
+        };
         snapshot.discipline = self.queue.statistics_at(self.now);
         snapshot
+    }
+
+    /// The time before which no packet can depart that is not on the line yet.
+    fn upstream_event(&self) -> Option<Deadline> {
+        let (at, cause) = if let Some(end) = self.server.ready() {
+            (end, Cause::Service)
+        } else if let Some(wake) = self.queue_wake() {
+            (wake, Cause::Queue)
+        } else {
+            (self.nic.as_ref().and_then(Nic::ready)?, Cause::Nic)
+        };
+        Some(Deadline { at: self.line.earliest(at), cause })
     }
 
     // Apart from `advance`, which mostly finds nothing due and then is a comparison.
@@ -230,7 +249,8 @@ impl Link {
     }
 
     fn enqueue(&mut self, queued: Queued) {
-        if self.config.loss_at == LossAt::Before && self.loses() {
+        let before = self.config.loss_at == LossAt::Before;
+        if before && self.strikes.lose(&queued.packet) == Struck::Lost {
             self.lose(&queued.packet, 0, DropReason::Loss);
             return;
         }
@@ -255,33 +275,53 @@ impl Link {
         }
     }
 
-    fn loses(&mut self) -> bool {
-        match self.config.loss {
-            Loss::Random { probability, .. } => self.loss.happens(probability),
-            _ => false,
+    fn end_service(&mut self) {
+        let Some(served) = self.serving.take() else { return };
+        let Served { queued: Queued { packet, entered, .. }, pacing, latency, .. } = served;
+        self.queue.served();
+        let started = self.server.end(served.queued.bytes, self.now);
+        let stages = Stages {
+            pacing: entered.since(packet.arrival) + pacing,
+            queue: started.since(entered).saturating_sub(pacing + latency),
+            serialisation: self.now.since(started),
+            propagation: latency,
+        };
+        let Served { copy, mark, corrupt, .. } = served;
+        self.impair(Travelling { packet, copy, mark, corrupt, due: self.now, stages });
+        self.begin_service();
+    }
+
+    /// Loses, marks, duplicates a packet that has been served; what is left goes on.
+    fn impair(&mut self, mut travelling: Travelling) {
+        if self.config.loss_at == LossAt::After {
+            match self.strikes.lose(&travelling.packet) {
+                Struck::Spared => {}
+                Struck::Marked => travelling.mark = Mark::Ce,
+                Struck::Lost => {
+                    self.lose(&travelling.packet, travelling.copy, DropReason::Loss);
+                    return;
+                }
+            }
+        }
+        let twice = self.strikes.duplicate();
+        self.propagate(travelling);
+        if twice {
+            self.duplicate(travelling);
         }
     }
 
-    fn end_service(&mut self) {
-        let Some(served) = self.serving.take() else { return };
-        let Served { queued: Queued { packet, entered, bytes }, copy, .. } = served;
-        self.queue.served();
-        let started = self.server.end(bytes, self.now);
-        if self.config.loss_at == LossAt::After && self.loses() {
-            self.lose(&packet, copy, DropReason::Loss);
-        } else {
-            let due = self.line.draw_due(self.now);
-            let (pacing, latency) = (served.pacing, served.latency);
-            let stages = Stages {
-                pacing: entered.since(packet.arrival) + pacing,
-                queue: started.since(entered).saturating_sub(pacing + latency),
-                serialisation: self.now.since(started),
-                propagation: due.since(self.now) + latency,
-            };
-            let Served { mark, corrupt, .. } = served;
-            self.propagate(Travelling { packet, copy, mark, corrupt, due, stages });
+    /// One more of a packet, with a number, a fate and a delay of its own.
+    fn duplicate(&mut self, original: Travelling) {
+        let copy = original.copy.saturating_add(1);
+        self.counters.duplicated += u64::from(original.packet.segments);
+        let held = self.counters.held_bytes + true_size(original.packet.len);
+        if held > self.config.hold_limit {
+            self.drop_packet(&original.packet, copy, DropReason::HoldFull);
+            return;
         }
-        self.begin_service();
+        self.counters.held_bytes = held;
+        self.counters.held_peak_bytes = self.counters.held_peak_bytes.max(held);
+        self.propagate(Travelling { copy, ..original });
     }
 
     /// Accounts for what the last call of the queue did besides.
@@ -310,12 +350,11 @@ impl Link {
         self.effects = effects;
     }
 
-    /// Puts a packet on the delay line. One that is due at once leaves at once: what is furthest
-    /// along the link is decided first, and nothing can be on the line before it.
-    fn propagate(&mut self, travelling: Travelling) {
-        if travelling.due > self.now {
-            self.line.enter(travelling);
-        } else {
+    /// Puts a packet on the delay line, a bit flipped or not.
+    fn propagate(&mut self, mut travelling: Travelling) {
+        let flipped = self.strikes.corrupt(&travelling.packet);
+        travelling.corrupt = travelling.corrupt.or(flipped);
+        if let Some(travelling) = self.line.enter(travelling, self.now) {
             self.depart(&travelling);
         }
     }
@@ -351,15 +390,6 @@ impl Link {
 
     fn release_memory(&mut self, packet: &Packet) {
         self.counters.held_bytes -= true_size(packet.len);
-    }
-
-    /// Bytes that the rate counts: the wire length, and for each wire packet framing and
-    /// overhead, at least one byte each.
-    fn counted_bytes(&self, packet: &Packet) -> u64 {
-        let segments = i64::from(packet.segments);
-        let extra = i64::from(self.config.framing) + i64::from(self.config.overhead);
-        let bytes = (i64::from(packet.len) + segments * extra).max(segments);
-        u64::try_from(bytes).expect("at least one byte per segment")
     }
 }
 

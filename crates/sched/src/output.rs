@@ -1,5 +1,6 @@
 //! What comes out of a link: departures and drops.
 
+use crate::impair::ImpairmentCounts;
 use crate::packet::Packet;
 use crate::queue::Statistics;
 use crate::time::{Duration, Instant};
@@ -139,7 +140,7 @@ impl DropReason {
 /// When a link wants to be advanced next, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// No output can come before this time.
+    /// No packet can depart before this time.
     pub at: Instant,
     /// What is waited for.
     pub cause: Cause,
@@ -180,6 +181,8 @@ pub struct Snapshot {
     /// Left the delay line after a packet that had entered it later (RFC 4737), because
     /// impairments reorder; that disciplines serve flows in turn does not count.
     pub reordered: u64,
+    /// How often each impairment struck.
+    pub impairments: ImpairmentCounts,
     /// Bytes arrived.
     pub bytes_in: u64,
     /// Bytes departed.

@@ -78,6 +78,16 @@ impl Packet {
     }
 }
 
+impl Packet {
+    /// Bytes that a rate counts: the wire length, and for each wire packet `extra` (framing and
+    /// overhead), at least one byte each.
+    pub(crate) fn counted_bytes(&self, extra: i64) -> u64 {
+        let segments = i64::from(self.segments);
+        let bytes = (i64::from(self.len) + segments * extra).max(segments);
+        u64::try_from(bytes).expect("at least one byte per segment")
+    }
+}
+
 /// The priority that Linux gives a packet that it forwards, from the type of service of its IPv4
 /// header (RFC 1349, as in tc-prio(8)): best effort 0, bulk 2, interactive bulk 4, interactive 6.
 /// Only the three low bits of `dscp` count. Here IPv6 packets are treated alike.

@@ -15,9 +15,16 @@ pub(crate) struct Stream(Xoshiro256PlusPlus);
 pub(crate) enum Component {
     Loss = 0,
     Jitter = 1,
+    Duplicate = 2,
+    /// Which packets are corrupted.
+    Corrupt = 3,
+    /// Which of their bits.
     Bit = 4,
+    Reorder = 5,
     Slot = 6,
+    /// Marks and drops of a queue discipline.
     Queue = 7,
+    /// What netem draws from the kernel at large.
     Netem = 8,
 }
 
@@ -36,8 +43,13 @@ impl Stream {
         match p.as_raw() {
             0 => false,
             u32::MAX => true,
-            threshold => self.0.next_u64() >> 32 < u64::from(threshold),
+            threshold => self.bits() >> 32 < u64::from(threshold),
         }
+    }
+
+    /// 64 fresh bits.
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     /// Two numbers, each uniform in 32 bits.
@@ -46,9 +58,14 @@ impl Stream {
         [bits, bits >> 32].map(|bits| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(u32::MAX))
     }
 
-    /// Uniform in `0..=max`, by multiplication (bias below 2^-64 of the range).
+    /// Uniform in `0..=max`, see [`scaled`].
     pub(crate) fn up_to(&mut self, max: u64) -> u64 {
-        let product = u128::from(self.0.next_u64()) * (u128::from(max) + 1);
-        u64::try_from(product >> 64).expect("the high half of a 64 x 65 bit product is <= max")
+        scaled(self.bits(), max)
     }
+}
+
+/// 64 random bits as a number in `0..=max`, by multiplication (bias below 2^-64 of the range).
+pub(crate) fn scaled(bits: u64, max: u64) -> u64 {
+    let product = u128::from(bits) * (u128::from(max) + 1);
+    u64::try_from(product >> 64).expect("the high half of a 64 x 65 bit product is <= max")
 }

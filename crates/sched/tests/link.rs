@@ -3,10 +3,10 @@
 
 use proptest::prelude::*;
 use punctual_sched::config::{Limit, LossAt};
-use punctual_sched::impair::Loss;
+use punctual_sched::impair::{Correlated, Distribution, Loss, Reorder, Slot, SlotGap};
 use punctual_sched::units::Probability;
 use punctual_sched::{
-    Change, DropReason, Duration, Instant, Link, LinkConfig, Output, Packet, Rate,
+    Change, DropReason, Duration, Ecn, Instant, Link, LinkConfig, Mark, Output, Packet, Rate,
 };
 
 fn packet(handle: u64, arrival: u64, len: u32) -> Packet {
@@ -307,6 +307,92 @@ fn any_config() -> impl Strategy<Value = LinkConfig> {
         })
 }
 
+prop_compose! {
+    fn any_share()(probability in any::<u32>(), correlation in prop_oneof![Just(0), 0..u32::MAX])
+        -> Correlated {
+        let share = Probability::from_raw;
+        Correlated { probability: share(probability), correlation: share(correlation) }
+    }
+}
+
+fn any_loss() -> impl Strategy<Value = Loss> {
+    let random = any_share().prop_map(|Correlated { probability, correlation }| Loss::Random {
+        probability,
+        correlation,
+    });
+    let share = || any::<u32>().prop_map(Probability::from_raw);
+    let half = || (0..=u32::MAX / 2).prop_map(Probability::from_raw);
+    prop_oneof![
+        random,
+        (share(), share(), share(), share()).prop_map(|(p, r, one_minus_h, one_minus_k)| {
+            Loss::GilbertElliott { p, r, one_minus_h, one_minus_k }
+        }),
+        (half(), half(), half(), share(), half())
+            .prop_map(|(p13, p31, p32, p23, p14)| { Loss::FourState { p13, p31, p32, p23, p14 } }),
+    ]
+}
+
+fn any_slot() -> impl Strategy<Value = Slot> {
+    let span = || (1_u64..3_000_000).prop_map(Duration::from_nanos);
+    let gap = prop_oneof![
+        (span(), span()).prop_map(|(min, more)| SlotGap::Uniform { min, max: min + more }),
+        (any_distribution(), span(), span()).prop_map(|(distribution, delay, jitter)| {
+            SlotGap::Spread { distribution, delay, jitter }
+        }),
+    ];
+    (gap, 0_u32..4, prop_oneof![Just(0), 1_u32..10_000]).prop_map(|(gap, packets, bytes)| Slot {
+        gap,
+        packets,
+        bytes,
+    })
+}
+
+fn any_distribution() -> impl Strategy<Value = Distribution> {
+    prop_oneof![
+        Just(Distribution::Uniform),
+        Just(Distribution::Normal),
+        Just(Distribution::Pareto),
+        Just(Distribution::ParetoNormal),
+    ]
+}
+
+fn any_reorder() -> impl Strategy<Value = Reorder> {
+    prop_oneof![
+        Just(Reorder::None),
+        Just(Reorder::Jitter),
+        (any_share(), 1_u32..6).prop_map(|(share, gap)| Reorder::Skip {
+            probability: Probability::from_raw(share.probability.as_raw().max(1)),
+            correlation: share.correlation,
+            gap,
+        }),
+    ]
+}
+
+prop_compose! {
+    /// Every impairment, each of them often absent.
+    fn any_impaired()(
+        config in any_config(),
+        loss in proptest::option::of(any_loss()),
+        (duplicate, corrupt) in (proptest::option::of(any_share()), proptest::option::of(any_share())),
+        reorder in any_reorder(),
+        slot in proptest::option::of(any_slot()),
+        distribution in any_distribution(),
+        (jitter, ecn) in (prop_oneof![Just(0), 0..u32::MAX], any::<bool>()),
+    ) -> LinkConfig {
+        LinkConfig {
+            loss: loss.unwrap_or(config.loss),
+            duplicate: duplicate.unwrap_or_default(),
+            corrupt: corrupt.unwrap_or_default(),
+            reorder,
+            slot,
+            distribution,
+            jitter_correlation: Probability::from_raw(jitter),
+            ecn: ecn && config.loss_at == LossAt::After,
+            ..config
+        }
+    }
+}
+
 /// Plays the steps; before each one, and after the last, advances in pieces as `split` says.
 fn play(config: &LinkConfig, steps: &[Step], split: &[u64]) -> (Vec<Output>, Link) {
     let mut link = Link::new(config, 42, Instant::ZERO).unwrap();
@@ -331,7 +417,9 @@ fn play(config: &LinkConfig, steps: &[Step], split: &[u64]) -> (Vec<Output>, Lin
         match step {
             Step::Arrive { len, segments, .. } => {
                 arrived += u64::from(*segments);
-                link.arrive(Packet { segments: *segments, ..packet(number as u64, now, *len) });
+                let ecn = Ecn::from_tos(u8::try_from(number % 4).unwrap());
+                let packet = packet(number as u64, now, *len);
+                link.arrive(Packet { segments: *segments, ecn, ..packet });
             }
             Step::Change { change, .. } => {
                 let _ = link.change(change, Instant::from_nanos(now));
@@ -339,7 +427,8 @@ fn play(config: &LinkConfig, steps: &[Step], split: &[u64]) -> (Vec<Output>, Lin
         }
         outputs.extend(drain(&mut link));
         assert!(balanced(&link));
-        assert_eq!(link.snapshot().queued, arrived - fates(&outputs));
+        let duplicated = link.snapshot().duplicated;
+        assert_eq!(link.snapshot().queued, arrived + duplicated - fates(&outputs));
     }
     let resume = Change { rate: Some(rate(1_000_000)), ..Change::default() };
     link.change(&resume, Instant::from_nanos(now)).unwrap();
@@ -357,7 +446,7 @@ fn fates(outputs: &[Output]) -> u64 {
 
 fn balanced(link: &Link) -> bool {
     let s = link.snapshot();
-    s.packets_in == s.packets_out + s.queued + s.dropped.iter().sum::<u64>()
+    s.packets_in + s.duplicated == s.packets_out + s.queued + s.dropped.iter().sum::<u64>()
 }
 
 proptest! {
@@ -365,7 +454,7 @@ proptest! {
 
     #[test]
     fn any_split_into_advances_gives_the_same_outcome(
-        config in any_config(),
+        config in any_impaired(),
         steps in proptest::collection::vec(any_step(), 1..150),
         split in proptest::collection::vec(any::<u64>(), 1..20),
     ) {
@@ -375,26 +464,92 @@ proptest! {
     }
 
     #[test]
-    fn every_packet_has_one_fate_in_order_and_never_early(
-        config in any_config(),
+    fn every_packet_and_every_copy_has_one_fate_and_none_is_early(
+        config in any_impaired(),
         steps in proptest::collection::vec(any_step(), 1..150),
     ) {
         let (outputs, link) = play(&config, &steps, &[]);
-        let arrivals = steps.iter().filter(|step| matches!(step, Step::Arrive { .. })).count();
-        prop_assert_eq!(outputs.len(), arrivals);
         prop_assert!(balanced(&link));
         let snapshot = link.snapshot();
         prop_assert_eq!((snapshot.queued, snapshot.held_bytes, snapshot.backlog_bytes), (0, 0, 0));
-        prop_assert_eq!(snapshot.bytes_in, snapshot.bytes_out + snapshot.bytes_dropped);
-        let mut last = (0, None);
+        let mut fates: Vec<_> = outputs
+            .iter()
+            .map(|output| match output {
+                Output::Depart { packet, copy, .. } | Output::Drop { packet, copy, .. } => {
+                    (packet.handle, *copy)
+                }
+            })
+            .collect();
+        fates.sort_unstable();
+        let count = fates.len();
+        fates.dedup();
+        prop_assert_eq!(fates.len(), count, "no packet or copy has two fates");
+        let originals = fates.iter().filter(|(_, copy)| *copy == 0).count();
+        let arrivals = steps.iter().filter(|step| matches!(step, Step::Arrive { .. })).count();
+        prop_assert_eq!(originals, arrivals);
+        let mut last = 0;
         for output in &outputs {
-            let Output::Depart { packet, due, stages, .. } = output else { continue };
-            prop_assert!(*due >= packet.arrival);
-            prop_assert!(due.as_nanos() >= last.0 && Some(packet.handle) > last.1);
-            last = (due.as_nanos(), Some(packet.handle));
+            let Output::Depart { packet, due, mark, stages, .. } = output else { continue };
+            prop_assert!(*due >= packet.arrival && due.as_nanos() >= last);
+            prop_assert!(*mark != Mark::Ce || packet.ecn.is_capable());
+            last = due.as_nanos();
             let sum = stages.pacing + stages.queue + stages.serialisation + stages.propagation;
             prop_assert_eq!(sum, due.since(packet.arrival));
         }
+    }
+
+    #[test]
+    fn nothing_leaves_before_the_next_event_and_each_event_comes(
+        config in any_impaired(),
+        steps in proptest::collection::vec(any_step(), 1..80),
+    ) {
+        let mut link = Link::new(&config, 7, Instant::ZERO).unwrap();
+        let mut now = 0;
+        for (number, step) in steps.iter().enumerate() {
+            let (Step::Arrive { gap, .. } | Step::Change { gap, .. }) = step;
+            let then = now + gap;
+            let ahead = |link: &Link| link.next_event().filter(|next| next.at.as_nanos() < then);
+            while let Some(deadline) = ahead(&link) {
+                let just_before = deadline.at - Duration::from_nanos(1);
+                let mut out = Vec::new();
+                if (now..deadline.at.as_nanos()).contains(&just_before.as_nanos()) {
+                    link.advance(just_before);
+                    out = drain(&mut link);
+                    prop_assert!(dues(&out).is_empty(), "left before {:?}", deadline);
+                }
+                link.advance(deadline.at);
+                out.extend(drain(&mut link));
+                prop_assert!(!out.is_empty() || link.next_event() != Some(deadline), "no progress");
+                now = now.max(deadline.at.as_nanos());
+            }
+            now = then;
+            match step {
+                Step::Arrive { len, segments, .. } => {
+                    let packet = packet(number as u64, now, *len);
+                    link.arrive(Packet { segments: *segments, ..packet });
+                }
+                Step::Change { change, .. } => {
+                    let _ = link.change(change, Instant::from_nanos(now));
+                }
+            }
+            drain(&mut link);
+        }
+    }
+
+    #[test]
+    fn without_reorder_packets_and_copies_leave_in_order(
+        config in any_impaired(),
+        steps in proptest::collection::vec(any_step(), 1..150),
+    ) {
+        let config = LinkConfig { reorder: Reorder::None, ..config };
+        let (outputs, link) = play(&config, &steps, &[]);
+        let mut last = None;
+        for output in &outputs {
+            let Output::Depart { packet, copy, .. } = output else { continue };
+            prop_assert!(Some((packet.handle, *copy)) > last);
+            last = Some((packet.handle, *copy));
+        }
+        prop_assert_eq!(link.snapshot().reordered, 0);
     }
 
     #[test]

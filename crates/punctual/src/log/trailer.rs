@@ -53,6 +53,8 @@ pub struct SnapshotRecord {
     pub marked: u64,
     pub corrupted: u64,
     pub reordered: u64,
+    /// How often each impairment struck.
+    pub impairments: BTreeMap<String, u64>,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub bytes_dropped: u64,
@@ -86,6 +88,7 @@ impl SnapshotRecord {
     /// Every counter with its name, in the order of the struct.
     pub fn counters(&self) -> Vec<(String, u64)> {
         let dropped = self.dropped.iter().map(|(reason, n)| (format!("dropped.{reason}"), *n));
+        let struck = self.impairments.iter().map(|(name, n)| (format!("impairments.{name}"), *n));
         let own = self.discipline.iter().map(|(name, n)| (format!("discipline.{name}"), *n));
         [("packets_in", self.packets_in), ("packets_out", self.packets_out)]
             .map(named)
@@ -109,6 +112,7 @@ impl SnapshotRecord {
                 ]
                 .map(named),
             )
+            .chain(struck)
             .chain(own)
             .collect()
     }
@@ -130,6 +134,7 @@ impl From<&Snapshot> for SnapshotRecord {
             marked,
             corrupted,
             reordered,
+            impairments,
             bytes_in,
             bytes_out,
             bytes_dropped,
@@ -151,6 +156,7 @@ impl From<&Snapshot> for SnapshotRecord {
             marked,
             corrupted,
             reordered,
+            impairments: impairments.counters().map(named).into(),
             bytes_in,
             bytes_out,
             bytes_dropped,

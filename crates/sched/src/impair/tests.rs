@@ -49,7 +49,7 @@ fn loss_is_read_in_the_words_and_order_of_tc() {
 fn every_impairment_is_read() {
     let config = parse(
         "delay=20ms jitter=5ms,25% distribution=paretonormal reorder=25%,50%,gap=5 \
-         slot=800us,1ms,packets=4,bytes=6kb loss=1% loss.at=before ecn=on duplicate=1%,25% \
+         slot=800us,1ms,packets=4,bytes=6kb loss=1% loss.at=after ecn=on duplicate=1%,25% \
          corrupt=0.1% impair=own",
     );
     let expected = LinkConfig {
@@ -67,7 +67,7 @@ fn every_impairment_is_read() {
             bytes: 6_144,
         }),
         loss: Loss::random(percent("1%")),
-        loss_at: LossAt::Before,
+        loss_at: LossAt::After,
         ecn: true,
         duplicate: Correlated { probability: percent("1%"), correlation: percent("25%") },
         corrupt: Correlated::independent(percent("0.1%")),
@@ -190,6 +190,7 @@ const BAD: &[(&str, &str)] = &[
     ),
     ("slot=normal,1ms,0ms", "slot: a jitter of 0ms does not spread, expected more, or MIN,MAX"),
     ("ecn=on", "ecn: needs a loss"),
+    ("ecn=on loss=1% loss.at=before", "ecn: marks behind the queue only, expected loss.at=after"),
     ("ecn=yes", r#"ecn: unknown word "yes", expected one of on, off"#),
     ("impair=netem", r#"impair: "netem" is not available in this version"#),
     (

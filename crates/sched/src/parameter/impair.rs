@@ -2,7 +2,7 @@
 
 use super::validate::ensure;
 use super::{LOSS_AT, Parameter, or, read, unless, word, written};
-use crate::config::{ConfigError, LinkConfig};
+use crate::config::{ConfigError, LinkConfig, LossAt};
 use crate::impair::{Distribution, Impair, Loss, Reorder, Slot, SlotGap};
 use crate::time::Duration;
 use crate::units::Probability;
@@ -151,6 +151,9 @@ impl LinkConfig {
                     .into()
             })
         };
+        ensure(!self.ecn || self.loss_at == LossAt::After, "ecn", || {
+            "marks behind the queue only, expected loss.at=after".into()
+        })?;
         correlation("jitter", self.jitter_correlation)?;
         correlation("duplicate", self.duplicate.correlation)?;
         correlation("corrupt", self.corrupt.correlation)?;
