@@ -1,6 +1,7 @@
 //! The parameters of one direction of a link.
 
 use crate::impair::{Correlated, Distribution, Impair, Loss, Reorder, Slot};
+use crate::netem::NetemOptions;
 use crate::queue::{Dualpi2Config, QueueLimit};
 use crate::time::Duration;
 use crate::units::{Probability, Rate};
@@ -48,6 +49,8 @@ pub struct LinkConfig {
     pub corrupt: Correlated,
     /// `impair`: whose rules loss, duplicates, corruption and the delay line follow.
     pub impair: Impair,
+    /// `netem.*`: what only `impair=netem` has.
+    pub netem: NetemOptions,
     /// `queue`: the discipline.
     pub queue: QueueKind,
     /// `dualpi2.*`.
@@ -150,6 +153,7 @@ impl Default for LinkConfig {
             duplicate: Correlated::NEVER,
             corrupt: Correlated::NEVER,
             impair: Impair::default(),
+            netem: NetemOptions::default(),
             queue: QueueKind::default(),
             dualpi2: Dualpi2Config::default(),
             limit: None,
@@ -167,8 +171,12 @@ impl LinkConfig {
     /// one full packet (a queue that can hold none is a dead link); else the discipline's own
     /// default, for `fifo` what the
     /// rate carries in [`Limit::DEFAULT`], at least [`Limit::DEFAULT_PACKETS`] full packets. No
-    /// bound when there is neither rate nor limit.
+    /// bound when there is neither rate nor limit, and with `impair=netem`, which has a limit of
+    /// its own.
     pub fn resolved_limit(&self) -> QueueLimit {
+        if self.impair == Impair::Netem {
+            return QueueLimit::NONE;
+        }
         let bytes = |bytes| QueueLimit { bytes, ..QueueLimit::NONE };
         match self.limit {
             Some(Limit::Packets(packets)) => {
@@ -217,11 +225,30 @@ impl LinkConfig {
         }
     }
 
+    /// Whether the discipline itself says when a packet leaves at the link's rate: then there is no
+    /// serialiser behind it.
+    pub fn serves_itself(&self) -> bool {
+        self.impair == Impair::Netem
+    }
+
+    /// What is left for the stages behind the queue: nothing with `impair=netem`, which does all of
+    /// it.
+    #[must_use]
+    pub(crate) fn behind_queue(&self) -> Self {
+        match self.impair {
+            Impair::Own => self.clone(),
+            Impair::Netem => {
+                Self { framing: self.framing, overhead: self.overhead, ..Self::default() }
+            }
+        }
+    }
+
     /// How bursts cross in force: [`Gso::Split`] or [`Gso::Keep`].
     pub fn resolved_gso(&self) -> Gso {
         let decides_per_packet = self.tells_packets_apart()
             || self.jitter != Duration::ZERO
             || self.slot.is_some()
+            || self.impair == Impair::Netem
             || self.queue.decides_per_packet();
         let fast = |rate: Rate| rate.as_bps() > Self::KEEP_ABOVE_BPS;
         match self.gso {

@@ -58,6 +58,7 @@ impl Link {
     pub fn new(config: &LinkConfig, seed: u64, start: Instant) -> Result<Self, ConfigError> {
         config.validate()?;
         let config = config.with_limit_resolved();
+        let behind = config.behind_queue();
         Ok(Self {
             now: start,
             next: None,
@@ -65,12 +66,12 @@ impl Link {
             queue: Queue::new(&config, seed, start)?,
             serving: None,
             effects: Effects::default(),
-            strikes: Strikes::new(&config, seed),
-            line: DelayLine::new(&config, seed),
+            strikes: Strikes::new(&behind, seed),
+            line: DelayLine::new(&behind, seed),
             outputs: VecDeque::new(),
             duplicates: None,
             counters: Snapshot::default(),
-            server: Server::new(&config, start),
+            server: Server::new(&behind, start),
             config,
         })
     }
@@ -152,11 +153,12 @@ impl Link {
         config.validate()?;
         self.advance(at);
         self.config = config.with_limit_resolved();
-        if let Some(rate) = change.rate {
-            self.server.set_rate(rate, self.now);
+        let behind = self.config.behind_queue();
+        if change.rate.is_some() {
+            self.server.set_rate(behind.rate, self.now);
         }
-        self.strikes.set_loss(self.config.loss);
-        self.line.set(&self.config);
+        self.strikes.set_loss(behind.loss);
+        self.line.set(&behind);
         self.queue.configure(&self.config, self.now, &mut self.effects);
         self.settle();
         self.next = self.next_decision();
@@ -191,6 +193,7 @@ impl Link {
             ..self.strikes.counts()
         };
         snapshot.discipline = self.queue.statistics_at(self.now);
+        snapshot.reordered += snapshot.discipline.overtaken();
         snapshot
     }
 

@@ -178,7 +178,7 @@ pub struct Snapshot {
     pub marked: u64,
     /// Departed with a flipped bit.
     pub corrupted: u64,
-    /// Left the delay line after a packet that had entered it later (RFC 4737), because
+    /// Left the delay line, or netem, after a packet that had entered it later (RFC 4737), because
     /// impairments reorder; that disciplines serve flows in turn does not count.
     pub reordered: u64,
     /// How often each impairment struck.

@@ -192,7 +192,7 @@ const BAD: &[(&str, &str)] = &[
     ("ecn=on", "ecn: needs a loss"),
     ("ecn=on loss=1% loss.at=before", "ecn: marks behind the queue only, expected loss.at=after"),
     ("ecn=yes", r#"ecn: unknown word "yes", expected one of on, off"#),
-    ("impair=netem", r#"impair: "netem" is not available in this version"#),
+    ("impair=netm", r#"impair: unknown word "netm", did you mean "netem"?"#),
     (
         "gso=keep duplicate=1%",
         "gso: keep would duplicate whole bursts where duplicate means packets, expected split or auto",

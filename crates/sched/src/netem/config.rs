@@ -1,7 +1,9 @@
 //! netem's parameters, as netem takes them.
 
 use crate::config::{ConfigError, LinkConfig};
+use crate::impair::{Correlated, Distribution, Loss, Reorder, Slot, SlotGap};
 use crate::time::Duration;
+use crate::units::Probability;
 
 /// One netem. `Default` passes every packet at once.
 ///
@@ -18,8 +20,8 @@ pub struct NetemConfig {
     pub jitter: u32,
     /// Correlation of the delays.
     pub delay_correlation: u32,
-    /// How delays are spread, in 1/8192 of `jitter`; `None` = uniform. 1 to 16384 entries.
-    pub table: Option<&'static [i16]>,
+    /// How delays are spread by `jitter`.
+    pub distribution: Distribution,
     /// Loss model.
     pub loss: NetemLoss,
     /// A loss marks an ECN-capable packet instead of taking it.
@@ -88,7 +90,7 @@ pub enum NetemLoss {
 }
 
 /// When slots open, and what one lets through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetemSlot {
     /// Time from one slot to the next.
     pub spacing: SlotSpacing,
@@ -100,19 +102,40 @@ pub struct NetemSlot {
 }
 
 /// Time from one slot to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotSpacing {
     /// Uniform between the two, the first at most the second.
     Uniform(Duration, Duration),
-    /// By a table, as delays are.
-    Table {
+    /// Spread as delays are.
+    Spread {
+        /// How.
+        distribution: Distribution,
         /// Mean.
         delay: Duration,
         /// One sigma in ns, 1 to [`NetemConfig::MAX_JITTER`].
         jitter: u32,
-        /// In 1/8192 of `jitter`, 1 to 16384 entries.
-        table: &'static [i16],
     },
+}
+
+/// `netem.*`: what netem has beside the parameters of every link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetemOptions {
+    /// `netem.limit`: packets held.
+    pub limit: u32,
+    /// `netem.packet_overhead`: bytes added to every packet before the rate counts it.
+    pub packet_overhead: i32,
+    /// `netem.cell_size`: payload of a link-layer cell in bytes; 0 = no cells.
+    pub cell_size: u32,
+    /// `netem.cell_overhead`: bytes added to every cell.
+    pub cell_overhead: i32,
+    /// `netem.seed`: seed of the decisions; `None` = derived from the link's.
+    pub seed: Option<u64>,
+}
+
+impl Default for NetemOptions {
+    fn default() -> Self {
+        Self { limit: 1_000, packet_overhead: 0, cell_size: 0, cell_overhead: 0, seed: None }
+    }
 }
 
 impl Default for NetemConfig {
@@ -122,7 +145,7 @@ impl Default for NetemConfig {
             latency: Duration::ZERO,
             jitter: 0,
             delay_correlation: 0,
-            table: None,
+            distribution: Distribution::Uniform,
             loss: NetemLoss::Random(NetemChance::default()),
             ecn: false,
             duplicate: NetemChance::default(),
@@ -146,63 +169,134 @@ impl NetemConfig {
     /// Refuses what netem refuses, and what it takes but turns into something else.
     pub fn validate(&self) -> Result<(), ConfigError> {
         ensure(self.limit > 0, "netem.limit", || "0p holds no packet".into())?;
-        self.check_delay()?;
-        self.check_loss()?;
-        self.check_reorder()?;
-        self.check_slot()
-    }
-
-    fn check_delay(&self) -> Result<(), ConfigError> {
         ensure(i64::try_from(self.latency.as_nanos()).is_ok(), "delay", || {
             format!("{} is more than 292 years", self.latency)
         })?;
         check_jitter("jitter", self.jitter)?;
-        let Some(table) = self.table else { return Ok(()) };
-        check_table("distribution", table)?;
-        let delayed = self.latency > Duration::ZERO && self.jitter > 0;
-        ensure(delayed, "distribution", || "needs a delay and a jitter".into())
+        self.check_loss()?;
+        self.check_slot()
+    }
+
+    /// Refuses what only a mistake in writing explains, though a live change may lead to it: what
+    /// netem's own command line refuses.
+    pub fn validate_as_written(&self) -> Result<(), ConfigError> {
+        let (delayed, jittered) = (self.latency > Duration::ZERO, self.jitter > 0);
+        let spread = self.distribution != Distribution::Uniform;
+        ensure(!spread || (delayed && jittered), "distribution", || {
+            "needs a delay and a jitter".into()
+        })?;
+        let reorders = self.reorder.probability > 0;
+        ensure(reorders || self.gap == 0, "reorder", || "a gap needs more than 0%".into())?;
+        ensure(delayed || !reorders, "reorder", || {
+            "needs a delay: what is sent at once overtakes only what waits".into()
+        })?;
+        let lossless = self.loss == NetemLoss::Random(NetemChance::default());
+        ensure(!self.ecn || !lossless, "ecn", || "needs a loss: it marks what loss takes".into())?;
+        let overhead = self.cell_overhead == 0 || self.cell_size > 0;
+        ensure(overhead, "netem.cell_overhead", || "needs a netem.cell_size".into())
     }
 
     fn check_loss(&self) -> Result<(), ConfigError> {
-        let fits = |a: u32, b: u32| a.checked_add(b).is_some();
-        let lossless = self.loss == NetemLoss::Random(NetemChance::default());
-        ensure(!self.ecn || !lossless, "ecn", || {
-            "needs a loss: it marks what loss chooses".into()
-        })?;
         let NetemLoss::FourState { p13, p31, p32, p14, .. } = self.loss else { return Ok(()) };
-        ensure(fits(p13, p14), "loss", || OVERFULL.replace("{}", "p13 and p14"))?;
-        ensure(fits(p31, p32), "loss", || OVERFULL.replace("{}", "p31 and p32"))
-    }
-
-    fn check_reorder(&self) -> Result<(), ConfigError> {
-        let reorders = self.reorder.probability > 0;
-        ensure(self.gap == 0 || reorders, "reorder", || {
-            "a gap needs a probability above 0%".into()
-        })?;
-        ensure(!reorders || self.latency > Duration::ZERO, "reorder", || {
-            "needs a delay: what is sent at once overtakes only what waits".into()
-        })
+        let fits = |a: u32, b: u32| a.checked_add(b).is_some();
+        ensure(fits(p13, p14), "loss", || OVERFULL.replace("{}", "P13 and P14"))?;
+        ensure(fits(p31, p32), "loss", || OVERFULL.replace("{}", "P31 and P32"))
     }
 
     fn check_slot(&self) -> Result<(), ConfigError> {
-        match self.slot.map(|slot| slot.spacing) {
+        match self.slot.as_ref().map(|slot| &slot.spacing) {
             None => Ok(()),
             Some(SlotSpacing::Uniform(least, most)) => ensure(least <= most, "slot", || {
                 format!("{least} to {most}: the first is more than the second")
             }),
-            Some(SlotSpacing::Table { jitter, table, .. }) => {
-                ensure(jitter > 0, "slot", || "a distribution needs a jitter above 0ms".into())?;
-                check_jitter("slot", jitter)?;
-                check_table("slot", table)
+            Some(SlotSpacing::Spread { jitter, .. }) => {
+                ensure(*jitter > 0, "slot", || "a distribution needs a jitter above 0ms".into())?;
+                check_jitter("slot", *jitter)
             }
         }
     }
 }
 
 impl From<&LinkConfig> for NetemConfig {
+    /// The link's parameters as netem takes them. A rate is cut to whole bytes per second, as
+    /// `tc` does; a jitter beyond 32 bits to 2^32 - 1 ns.
     fn from(config: &LinkConfig) -> Self {
-        Self { latency: config.delay, ..Self::default() }
+        let (reorder, gap) = reordering(config.reorder);
+        let NetemOptions { limit, packet_overhead, cell_size, cell_overhead, seed } = config.netem;
+        Self {
+            limit,
+            latency: config.delay,
+            jitter: nanos(config.jitter),
+            delay_correlation: config.jitter_correlation.as_raw(),
+            distribution: config.distribution.clone(),
+            loss: config.loss.into(),
+            ecn: config.ecn,
+            duplicate: config.duplicate.into(),
+            corrupt: config.corrupt.into(),
+            reorder,
+            gap,
+            rate: config.rate.finite_bps().map_or(0, |bits| bits / 8),
+            packet_overhead,
+            cell_size,
+            cell_overhead,
+            slot: config.slot.as_ref().map(NetemSlot::from),
+            seed,
+        }
     }
+}
+
+fn reordering(reorder: Reorder) -> (NetemChance, u32) {
+    match reorder {
+        Reorder::None | Reorder::Jitter => (NetemChance::default(), 0),
+        Reorder::Skip { probability, correlation, gap } => {
+            (Correlated { probability, correlation }.into(), gap)
+        }
+    }
+}
+
+impl From<Correlated> for NetemChance {
+    fn from(event: Correlated) -> Self {
+        Self { probability: event.probability.as_raw(), correlation: event.correlation.as_raw() }
+    }
+}
+
+impl From<Loss> for NetemLoss {
+    fn from(loss: Loss) -> Self {
+        match loss {
+            Loss::None => Self::Random(NetemChance::default()),
+            Loss::Random { probability, correlation } => {
+                Self::Random(Correlated { probability, correlation }.into())
+            }
+            Loss::FourState { p13, p31, p32, p23, p14 } => {
+                let [p13, p31, p32, p23, p14] = [p13, p31, p32, p23, p14].map(Probability::as_raw);
+                Self::FourState { p13, p31, p32, p23, p14 }
+            }
+            Loss::GilbertElliott { p, r, one_minus_h, one_minus_k } => Self::GilbertElliott {
+                p: p.as_raw(),
+                r: r.as_raw(),
+                h: one_minus_h.complement().as_raw(),
+                one_minus_k: one_minus_k.as_raw(),
+            },
+        }
+    }
+}
+
+impl From<&Slot> for NetemSlot {
+    fn from(slot: &Slot) -> Self {
+        let spacing = match &slot.gap {
+            SlotGap::Uniform { min, max } => SlotSpacing::Uniform(*min, *max),
+            SlotGap::Spread { distribution, delay, jitter } => SlotSpacing::Spread {
+                distribution: distribution.clone(),
+                delay: *delay,
+                jitter: nanos(*jitter),
+            },
+        };
+        Self { spacing, packets: slot.packets, bytes: slot.bytes }
+    }
+}
+
+fn nanos(span: Duration) -> u32 {
+    u32::try_from(span.as_nanos()).unwrap_or(u32::MAX)
 }
 
 impl NetemLoss {
@@ -217,22 +311,13 @@ impl NetemLoss {
 
 fn check_jitter(place: &str, jitter: u32) -> Result<(), ConfigError> {
     ensure(jitter <= NetemConfig::MAX_JITTER, place, || {
-        format!("{jitter}ns is more than {}ns, to which netem cuts it", NetemConfig::MAX_JITTER)
-    })
-}
-
-fn check_table(place: &str, table: &[i16]) -> Result<(), ConfigError> {
-    ensure((1..=MAX_TABLE).contains(&table.len()), place, || {
-        format!("a table of {} entries, expected 1 to {MAX_TABLE}", table.len())
+        format!("more than {}ns, to which netem cuts it", NetemConfig::MAX_JITTER)
     })
 }
 
 fn ensure(holds: bool, place: &str, problem: impl FnOnce() -> String) -> Result<(), ConfigError> {
     if holds { Ok(()) } else { Err(ConfigError::new(place, problem())) }
 }
-
-/// Entries of a table at most, as netem takes them.
-const MAX_TABLE: usize = 16_384;
 
 /// netem adds both in 32 bits: what is over 100 % wraps around to almost nothing.
 const OVERFULL: &str = "{} are over 100% together, which netem wraps around";
@@ -245,6 +330,10 @@ mod tests {
         config.validate().expect_err("an error").to_string()
     }
 
+    fn refused_as_written(config: &NetemConfig) -> String {
+        config.validate_as_written().expect_err("an error").to_string()
+    }
+
     fn base() -> NetemConfig {
         NetemConfig { latency: Duration::from_millis(10), ..NetemConfig::default() }
     }
@@ -252,45 +341,53 @@ mod tests {
     #[test]
     fn the_default_limit_is_1000_packets() {
         assert_eq!(NetemConfig::default().limit, 1000);
+        assert_eq!(NetemConfig::from(&LinkConfig::default()), NetemConfig::default());
         assert_eq!(NetemConfig::default().validate(), Ok(()));
     }
 
     #[test]
-    fn what_netem_refuses_is_refused() {
+    fn what_netems_command_line_refuses_is_refused_as_written() {
         let no_delay = NetemConfig { reorder: chance(5), gap: 1, ..NetemConfig::default() };
-        assert!(refused(&no_delay).starts_with("reorder: needs a delay"));
+        assert!(refused_as_written(&no_delay).starts_with("reorder: needs a delay"));
         let no_reorder = NetemConfig { gap: 5, ..base() };
-        assert!(refused(&no_reorder).starts_with("reorder: a gap needs"));
+        assert!(refused_as_written(&no_reorder).starts_with("reorder: a gap needs"));
         let no_loss = NetemConfig { ecn: true, ..base() };
-        assert!(refused(&no_loss).starts_with("ecn: needs a loss"));
-        let no_jitter = NetemConfig { table: Some(&[0, 1]), ..base() };
-        assert!(refused(&no_jitter).starts_with("distribution: needs a delay and a jitter"));
-        let empty = NetemConfig { table: Some(&[]), jitter: 5, ..base() };
-        assert!(refused(&empty).starts_with("distribution: a table of 0 entries"));
+        assert!(refused_as_written(&no_loss).starts_with("ecn: needs a loss"));
+        let no_jitter = NetemConfig { distribution: Distribution::Normal, ..base() };
+        assert_eq!(refused_as_written(&no_jitter), "distribution: needs a delay and a jitter");
+        let no_cells = NetemConfig { cell_overhead: 5, ..base() };
+        assert_eq!(refused_as_written(&no_cells), "netem.cell_overhead: needs a netem.cell_size");
+    }
+
+    #[test]
+    fn what_netem_would_change_in_silence_is_refused() {
+        let cut = NetemConfig { jitter: NetemConfig::MAX_JITTER + 1, ..base() };
+        assert_eq!(refused(&cut), "jitter: more than 2147483647ns, to which netem cuts it");
+        let half = 1 << 31;
+        let wrapped = NetemLoss::FourState { p13: half, p31: 0, p32: 0, p23: 0, p14: half };
+        let wrapped = NetemConfig { loss: wrapped, ..base() };
+        assert_eq!(
+            refused(&wrapped),
+            "loss: P13 and P14 are over 100% together, which netem wraps around"
+        );
+        let distribution = Distribution::Normal;
+        let still = SlotSpacing::Spread { delay: Duration::ZERO, jitter: 0, distribution };
+        let still = NetemConfig { slot: Some(slot(still)), ..base() };
+        assert!(refused(&still).starts_with("slot: a distribution needs a jitter"));
+        let none = NetemConfig { limit: 0, ..base() };
+        assert_eq!(refused(&none), "netem.limit: 0p holds no packet");
         let spacing = SlotSpacing::Uniform(Duration::from_millis(2), Duration::from_millis(1));
         let turned = NetemConfig { slot: Some(slot(spacing)), ..base() };
         assert_eq!(refused(&turned), "slot: 2ms to 1ms: the first is more than the second");
     }
 
     #[test]
-    fn what_netem_would_change_in_silence_is_refused() {
-        let cut = NetemConfig { jitter: NetemConfig::MAX_JITTER + 1, ..base() };
-        assert_eq!(
-            refused(&cut),
-            "jitter: 2147483648ns is more than 2147483647ns, to which netem cuts it"
-        );
-        let half = 1 << 31;
-        let wrapped = NetemLoss::FourState { p13: half, p31: 0, p32: 0, p23: 0, p14: half };
-        let wrapped = NetemConfig { loss: wrapped, ..base() };
-        assert_eq!(
-            refused(&wrapped),
-            "loss: p13 and p14 are over 100% together, which netem wraps around"
-        );
-        let still = SlotSpacing::Table { delay: Duration::ZERO, jitter: 0, table: &[1] };
-        let still = NetemConfig { slot: Some(slot(still)), ..base() };
-        assert!(refused(&still).starts_with("slot: a distribution needs a jitter"));
-        let none = NetemConfig { limit: 0, ..base() };
-        assert_eq!(refused(&none), "netem.limit: 0p holds no packet");
+    fn a_rate_is_cut_to_whole_bytes_per_second() {
+        for (rate, bytes) in [("20mbit", 2_500_000), ("15bit", 1), ("unlimited", 0)] {
+            let rate = rate.parse().expect("a rate");
+            let config = LinkConfig { rate, ..LinkConfig::default() };
+            assert_eq!(NetemConfig::from(&config).rate, bytes);
+        }
     }
 
     fn chance(probability: u32) -> NetemChance {

@@ -3,6 +3,7 @@
 use super::config::NetemConfig;
 use super::generator::{Correlated, Taus113};
 use super::time::SendTime;
+use crate::impair::Distribution;
 use crate::random::Stream;
 
 /// A packet's send time and how it came about.
@@ -20,7 +21,7 @@ pub(crate) struct Schedule {
 pub(crate) struct Delay {
     latency: i64,
     jitter: u32,
-    table: Option<&'static [i16]>,
+    distribution: Distribution,
     random: Correlated,
     rate: Serialiser,
 }
@@ -30,7 +31,7 @@ impl Delay {
         Self {
             latency: i64::try_from(config.latency.as_nanos()).unwrap_or(i64::MAX),
             jitter: config.jitter,
-            table: config.table,
+            distribution: config.distribution.clone(),
             random: Correlated::new(config.delay_correlation, memory),
             rate: Serialiser::new(config),
         }
@@ -71,7 +72,8 @@ impl Delay {
         if self.jitter == 0 {
             return self.latency;
         }
-        spread(self.latency, self.jitter, self.table, self.random.draw(generator))
+        let drawn = self.random.draw(generator);
+        spread(self.latency, self.jitter, self.distribution.entries(), drawn)
     }
 }
 

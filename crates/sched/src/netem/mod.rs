@@ -19,7 +19,7 @@ mod slot;
 mod statistics;
 mod time;
 
-pub use config::{NetemChance, NetemConfig, NetemLoss, NetemSlot, SlotSpacing};
+pub use config::{NetemChance, NetemConfig, NetemLoss, NetemOptions, NetemSlot, SlotSpacing};
 pub use statistics::NetemStatistics;
 
 use delay::{Delay, Schedule};
@@ -50,6 +50,8 @@ pub struct Netem {
     slots: Option<Slots>,
     held: HeldPackets,
     backlog: Backlog,
+    /// When the latest of the packets that have left was enqueued.
+    left_latest: Instant,
     counters: NetemStatistics,
 }
 
@@ -71,9 +73,10 @@ impl Netem {
             bits: Stream::new(seed, Component::Bit),
             uniform: Stream::new(seed, Component::Slot),
             delayed_since: 0,
-            slots: config.slot.map(|slot| Slots::new(slot, SendTime::at(start))),
+            slots: config.slot.clone().map(|slot| Slots::new(slot, SendTime::at(start))),
             held: HeldPackets::default(),
             backlog: Backlog::default(),
+            left_latest: start,
             counters: NetemStatistics::default(),
             config: config.clone(),
         })
@@ -88,8 +91,8 @@ impl Netem {
         self.duplicate.set(config.duplicate.correlation, &mut self.memory);
         self.reorder.set(config.reorder.correlation, &mut self.memory);
         self.corrupt.set(config.corrupt.correlation, &mut self.memory);
-        if self.slots.as_ref().map(Slots::config) != config.slot {
-            self.slots = config.slot.map(|slot| Slots::new(slot, SendTime::at(now)));
+        if self.slots.as_ref().map(Slots::config) != config.slot.as_ref() {
+            self.slots = config.slot.clone().map(|slot| Slots::new(slot, SendTime::at(now)));
         }
         if config.seed != self.config.seed
             && let Some(seed) = config.seed
@@ -197,6 +200,8 @@ impl Netem {
         let Held { queued, latency, copy, mark, corrupt, .. } = *held;
         let waited = now.since(queued.entered).as_nanos();
         self.backlog.remove(&queued);
+        self.counters.overtaken += u64::from(queued.entered < self.left_latest);
+        self.left_latest = self.left_latest.max(queued.entered);
         self.counters.latency_ns = self.counters.latency_ns.saturating_add(latency);
         self.counters.held_ns = self.counters.held_ns.saturating_add(waited);
         let latency = Duration::from_nanos(latency.min(waited));

@@ -18,17 +18,24 @@ pub(crate) struct Slots {
 impl Slots {
     /// The first slot opens at `now`.
     pub(crate) fn new(config: NetemSlot, now: SendTime) -> Self {
-        let (packets_left, bytes_left) = (bound(config.packets), bound(config.bytes));
-        Self { config, next: now, packets_left, bytes_left }
+        let mut slots = Self { config, next: now, packets_left: 0, bytes_left: 0 };
+        slots.open(now);
+        slots
     }
 
-    pub(crate) fn config(&self) -> NetemSlot {
-        self.config
+    pub(crate) fn config(&self) -> &NetemSlot {
+        &self.config
     }
 
     /// When the slot opens.
     pub(crate) fn next(&self) -> SendTime {
         self.next
+    }
+
+    fn open(&mut self, at: SendTime) {
+        self.next = at;
+        self.packets_left = bound(self.config.packets);
+        self.bytes_left = bound(self.config.bytes);
     }
 
     /// A packet of `bytes` has left at `now`. A slot that is used up gives way to the next.
@@ -42,18 +49,19 @@ impl Slots {
 
     /// The next slot, counted from `now`.
     pub(crate) fn draw(&mut self, now: SendTime, random: &mut Random<'_>) {
-        let away = match self.config.spacing {
+        let away = match &self.config.spacing {
             SlotSpacing::Uniform(least, most) => {
                 let drawn = u128::from(random.uniform.up_to(u32::MAX.into()));
-                let span = most.saturating_sub(least).as_nanos();
+                let span = most.saturating_sub(*least).as_nanos();
                 let share = u64::try_from((u128::from(span) * drawn) >> 32).unwrap_or(u64::MAX);
                 signed(least.as_nanos().saturating_add(share))
             }
-            SlotSpacing::Table { delay, jitter, table } => {
-                spread(signed(delay.as_nanos()), jitter, Some(table), random.seeded.draw())
+            SlotSpacing::Spread { distribution, delay, jitter } => {
+                let (mean, drawn) = (signed(delay.as_nanos()), random.seeded.draw());
+                spread(mean, *jitter, distribution.entries(), drawn)
             }
         };
-        *self = Self::new(self.config, now.after(away));
+        self.open(now.after(away));
     }
 }
 
@@ -76,6 +84,7 @@ fn signed(nanos: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::impair::{Distribution, Table};
     use crate::random::Component;
     use crate::time::{Duration, Instant};
 
@@ -125,8 +134,9 @@ mod tests {
     fn spacings_of_a_table_come_from_the_seeded_generator_and_may_be_negative() {
         let (mut stream, mut seeded) = (Stream::new(1, Component::Slot), Taus113::new(1));
         let start = SendTime::at(Instant::ZERO);
+        let distribution = Distribution::Table(Table::new(&[-8192]).expect("a table"));
         let spacing =
-            SlotSpacing::Table { delay: Duration::from_nanos(10), jitter: 100, table: &[-8192] };
+            SlotSpacing::Spread { delay: Duration::from_nanos(10), jitter: 100, distribution };
         let mut slots = Slots::new(NetemSlot { spacing, packets: 1, bytes: 0 }, start);
         slots.draw(start, &mut random(&mut stream, &mut seeded));
         assert_eq!(slots.next(), start.after(-90));

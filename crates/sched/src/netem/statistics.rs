@@ -23,6 +23,8 @@ pub struct NetemStatistics {
     pub delayed: u64,
     /// Sent at once, before all others.
     pub reordered: u64,
+    /// Left after a packet that had been enqueued later (RFC 4737, section 3), by whatever cause.
+    pub overtaken: u64,
     /// Latency asked for the packets sent, the waits for a rate and for slots left out, in ns.
     pub latency_ns: u64,
     /// Time that the packets sent were held, in ns.
@@ -48,6 +50,7 @@ impl NetemStatistics {
             ("ecn_marked", self.marked),
             ("offered", self.offered),
             ("limit_drops", self.limit_drops),
+            ("overtaken", self.overtaken),
             ("latency_ns", self.latency_ns),
             ("held_ns", self.held_ns),
         ]

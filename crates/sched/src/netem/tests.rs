@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::impair::{Distribution, Table};
 use crate::packet::{Ecn, Packet};
 use crate::queue::Dropped;
 
@@ -235,11 +236,14 @@ fn which_bit_is_flipped_does_not_depend_on_the_seed_of_the_decisions() {
 #[test]
 fn every_fifth_packet_overtakes_with_a_gap_of_five() {
     let mut device = Device::new(&NetemConfig { reorder: always(), gap: 5, ..delayed(10) });
-    device.arrive(0, 0..10);
+    for handle in 0..10 {
+        device.arrive(handle, handle..handle + 1);
+    }
     let device = device.run_out();
     assert_eq!(device.handles(), [4, 9, 0, 1, 2, 3, 5, 6, 7, 8]);
     assert_eq!(device.netem.counters.reordered, 2);
     assert_eq!(device.netem.counters.delayed, 8);
+    assert_eq!(device.netem.counters.overtaken, 8);
 }
 
 #[test]
@@ -457,10 +461,10 @@ fn loss() -> impl Strategy<Value = NetemLoss> {
 fn slot() -> impl Strategy<Value = Option<NetemSlot>> {
     let span = || (0..20 * MILLI).prop_map(Duration::from_nanos);
     let uniform = (span(), span()).prop_map(|(a, b)| SlotSpacing::Uniform(a.min(b), a.max(b)));
-    let table = (span(), 1..9_000_000_u32).prop_map(|(delay, jitter)| SlotSpacing::Table {
+    let table = (span(), 1..9_000_000_u32).prop_map(|(delay, jitter)| SlotSpacing::Spread {
         delay,
         jitter,
-        table: TABLE,
+        distribution: table(),
     });
     let slot = (prop_oneof![uniform, table], 0..5_u32, 0..5000_u32);
     proptest::option::of(slot.prop_map(|(spacing, packets, bytes)| NetemSlot {
@@ -487,7 +491,7 @@ prop_compose! {
     ) -> NetemConfig {
         NetemConfig {
             limit, latency, jitter, loss, duplicate, corrupt, reorder, rate, slot,
-            table: (tabled && jitter > 0).then_some(TABLE),
+            distribution: if tabled { table() } else { Distribution::Uniform },
             gap: if reorder.probability > 0 { gap } else { 0 },
             packet_overhead, cell_size, cell_overhead,
             ..NetemConfig::default()
@@ -496,7 +500,10 @@ prop_compose! {
 }
 
 /// Some table, with values on both sides.
-const TABLE: &[i16] = &[i16::MIN, -8192, -1, 0, 1, 4096, 8192, i16::MAX];
+fn table() -> Distribution {
+    let table = Table::new(&[i16::MIN, -8192, -1, 0, 1, 4096, 8192, i16::MAX]);
+    Distribution::Table(table.expect("eight values"))
+}
 
 proptest! {
     #[test]

@@ -4,6 +4,7 @@ use super::validate::ensure;
 use super::{LOSS_AT, Parameter, or, read, unless, word, written};
 use crate::config::{ConfigError, LinkConfig, LossAt};
 use crate::impair::{Distribution, Impair, Loss, Reorder, Slot, SlotGap};
+use crate::netem::NetemConfig;
 use crate::time::Duration;
 use crate::units::Probability;
 
@@ -82,10 +83,10 @@ pub(super) const ROWS: &[Parameter] = &[
     },
     Parameter {
         name: "impair",
-        takes: "own",
+        takes: "own|netem",
         default: "own",
-        help: "whose rules the impairments follow",
-        set: |c, v| impair(v).map(|v| c.impair = v),
+        help: "whose rules the impairments follow; netem takes the queue's place as well",
+        set: |c, v| word(v, IMPAIR).map(|v| c.impair = v),
         get: |c| written(c.impair, IMPAIR),
     },
 ];
@@ -97,12 +98,15 @@ impl LinkConfig {
         self.check_slot()?;
         match self.impair {
             Impair::Own => self.check_own(),
-            Impair::Netem => Ok(()),
+            Impair::Netem => self.check_netem(),
         }
     }
 
     /// What makes no sense when it is written so.
     pub(super) fn check_impairments_as_written(&self) -> Result<(), ConfigError> {
+        if self.impair == Impair::Netem {
+            return NetemConfig::from(self).validate_as_written();
+        }
         let (delay, jitter) = (self.delay > Duration::ZERO, self.jitter > Duration::ZERO);
         let correlated = self.jitter_correlation != Probability::ZERO;
         ensure(jitter || !correlated, "jitter", || "a correlation needs a jitter".into())?;
@@ -195,13 +199,6 @@ fn jitter(config: &LinkConfig) -> String {
         Probability::ZERO => jitter.to_string(),
         correlation => format!("{jitter},{correlation}"),
     }
-}
-
-fn impair(text: &str) -> Result<Impair, String> {
-    if text == "netem" {
-        return Err(format!("\"{text}\" is not available in this version"));
-    }
-    word(text, IMPAIR)
 }
 
 const SWITCH: &[(&str, bool)] = &[("on", true), ("off", false)];

@@ -8,12 +8,14 @@ use core::fmt::Display;
 use core::str::FromStr;
 
 use crate::config::{Change, ConfigError, Gso, LinkConfig, LossAt, QueueKind};
+use crate::impair::Impair;
 use crate::units::{Bytes, Probability, Rate};
 use crate::words;
 
 mod dualpi2;
 mod impair;
 mod link;
+mod netem;
 mod validate;
 
 /// One parameter of a link.
@@ -62,6 +64,12 @@ pub const TABLES: &[Table] = &[
         rows: dualpi2::ROWS,
         needs: "queue=dualpi2",
         applies: |c| c.queue == QueueKind::Dualpi2,
+    },
+    Table {
+        name: "netem",
+        rows: netem::ROWS,
+        needs: "impair=netem",
+        applies: |config| config.impair == Impair::Netem,
     },
 ];
 

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::Limit;
 use crate::impair::{Correlated, Distribution, Impair, Loss, Reorder, Slot, SlotGap, Table};
+use crate::netem::NetemOptions;
 use crate::queue::QueueLimit;
 use crate::time::Duration;
 use crate::units::Probability;
@@ -251,6 +252,18 @@ fn slots() -> impl Strategy<Value = Option<Slot>> {
     proptest::option::of(slots)
 }
 
+fn netem_options() -> impl Strategy<Value = NetemOptions> {
+    any::<(u32, i32, u32, i32, Option<u64>)>().prop_map(
+        |(limit, packet_overhead, cell_size, cell_overhead, seed)| NetemOptions {
+            limit,
+            packet_overhead,
+            cell_size,
+            cell_overhead,
+            seed,
+        },
+    )
+}
+
 prop_compose! {
     fn configs()(
         (rate, peakrate, nic) in (rates(), rates(), rates()),
@@ -260,6 +273,7 @@ prop_compose! {
         (loss, duplicate, corrupt) in (losses(), correlated(), correlated()),
         ecn in any::<bool>(),
         limit in limits(),
+        (netem, options) in (any::<bool>(), netem_options()),
         (before, gso) in (any::<bool>(), 0..3_usize),
     ) -> LinkConfig {
         LinkConfig {
@@ -269,7 +283,8 @@ prop_compose! {
             gso: GSO[gso].1,
             delay: Duration::from_nanos(delay),
             jitter: Duration::from_nanos(jitter),
-            impair: Impair::Own,
+            impair: if netem { Impair::Netem } else { Impair::Own },
+            netem: options,
             jitter_correlation, distribution, reorder, slot, loss, ecn, duplicate, corrupt,
             framing, overhead, burst, peakrate, nic, limit, hold_limit,
             ..LinkConfig::default()

@@ -1,7 +1,7 @@
 //! Ranges and contradictions.
 
 use crate::config::{ConfigError, Gso, Limit, LinkConfig, QueueKind};
-use crate::impair::{Correlated, Reorder};
+use crate::impair::{Correlated, Impair, Reorder};
 use crate::time::Duration;
 use crate::units::Rate;
 
@@ -66,6 +66,10 @@ impl LinkConfig {
     fn check_delay(&self) -> Result<(), ConfigError> {
         let max = Self::MAX_DELAY;
         ensure(self.delay <= max, "delay", || format!("{} is more than {max}", self.delay))?;
+        if self.impair == Impair::Netem {
+            // Its delays may be negative, as tc's.
+            return Ok(());
+        }
         ensure(self.jitter <= self.delay, "jitter", || {
             format!("{} is more than the delay of {}", self.jitter, self.delay)
         })

@@ -5,6 +5,7 @@
 //! closed enum, [`Queue`].
 
 use crate::config::{ConfigError, LinkConfig, QueueKind};
+use crate::impair::Impair;
 use crate::netem::Netem;
 use crate::output::{BitFlip, DropReason, Mark};
 use crate::packet::{Packet, true_size};
@@ -217,9 +218,13 @@ macro_rules! each {
 }
 
 impl Queue {
-    /// An empty queue of `config.queue`, which starts at `start` and draws from `seed`.
+    /// An empty queue of `config.queue`, or netem in its place, which starts at `start` and draws from `seed`.
     pub fn new(config: &LinkConfig, seed: u64, start: Instant) -> Result<Self, ConfigError> {
         config.validate()?;
+        if config.impair == Impair::Netem {
+            let netem = Netem::new(&config.into(), seed, start)?;
+            return Ok(Self::Netem(Box::new(netem)));
+        }
         Ok(match config.queue {
             QueueKind::Fifo => Self::Fifo(Fifo::new(config.resolved_limit())),
             QueueKind::Dualpi2 => Self::Dualpi2(Box::new(Dualpi2::new(config, seed, start))),

@@ -2,6 +2,7 @@
 
 use core::fmt::Write as _;
 
+use super::Statistics;
 use crate::config::LinkConfig;
 use crate::output::{DropReason, Snapshot};
 use crate::parameter::TABLES;
@@ -42,8 +43,12 @@ pub fn show(config: &LinkConfig, snapshot: &Snapshot) -> String {
     text
 }
 
-/// What the discipline dropped: not what random loss or the emulator's own memory took.
+/// What the discipline dropped: not what random loss or the emulator's own memory took. Loss at
+/// random is netem's own.
 fn dropped(snapshot: &Snapshot) -> u64 {
+    if let Statistics::Netem(netem) = &snapshot.discipline {
+        return netem.tc_dropped();
+    }
     let own = |reason: &DropReason| !matches!(reason, DropReason::Loss | DropReason::HoldFull);
     DropReason::ALL.iter().filter(|reason| own(reason)).map(|r| snapshot.dropped[r.index()]).sum()
 }

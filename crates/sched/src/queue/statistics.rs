@@ -27,6 +27,12 @@ impl Statistics {
         }
     }
 
+    /// Packets that left after one that had been enqueued later, where the queue reorders as
+    /// impairments do.
+    pub(crate) fn overtaken(&self) -> u64 {
+        if let Self::Netem(netem) = self { netem.overtaken } else { 0 }
+    }
+
     /// Every counter under the name that `tc -s -j qdisc` gives it, in the order of its text.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         match self {
