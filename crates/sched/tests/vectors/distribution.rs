@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::compare::TOLERANCE;
 use crate::device::Run;
 use crate::file::Vector;
 
@@ -13,25 +14,27 @@ struct Figures {
     median_sojourn: u64,
 }
 
-type Check = (&'static str, fn(&Figures) -> u64);
+type Check = (&'static str, u64, fn(&Figures) -> u64);
 
 /// The kernel's counts of drops and marks and its median sojourn each lie between the 0.5th and
 /// the 99.5th percentile of ours over 1,000 seeds.
 pub(crate) fn by_distribution(vector: &Vector, run: impl Fn(u64) -> Run) {
     let theirs = kernel_figures(vector);
     let ours: Vec<_> = (0..1_000).map(|seed| our_figures(vector, &run(seed))).collect();
+    // The kernel's sojourns are a little longer than ours: it takes its stamps before arrivals and
+    // after departures.
     let checks: [Check; 3] = [
-        ("drops", |figures| figures.drops),
-        ("marks", |figures| figures.marks),
-        ("median sojourn", |figures| figures.median_sojourn),
+        ("drops", 0, |figures| figures.drops),
+        ("marks", 0, |figures| figures.marks),
+        ("median sojourn", TOLERANCE, |figures| figures.median_sojourn),
     ];
-    for (what, figure) in checks {
+    for (what, longer, figure) in checks {
         let mut all: Vec<_> = ours.iter().map(figure).collect();
         all.sort_unstable();
         let (low, high) = (all[5], all[994]);
         let kernel = figure(&theirs);
         assert!(
-            (low..=high).contains(&kernel),
+            (low..=high + longer).contains(&kernel),
             "{}: {what} {kernel} is not within {low} to {high}",
             vector.name
         );
