@@ -37,6 +37,7 @@ use rustix::net::sockopt;
 fn main() -> ExitCode {
     let tests = tests![
         marks_of_the_link_arrive_as_ce,
+        a_queue_that_marks_marks_on_the_wire,
         each_fate_of_each_copy_is_what_the_peer_sees,
         copies_that_find_no_bytes_are_counted_and_the_packet_departs,
     ];
@@ -63,6 +64,23 @@ fn marks_of_the_link_arrive_as_ce() {
     }
     let LaneCounts { receive_buffer, flushed, malformed, .. } = run.counts;
     assert_eq!((receive_buffer, flushed, malformed), (0, 0, 0));
+}
+
+/// Decided by a discipline: L4S packets that wait for more than a millisecond (RFC 9332).
+fn a_queue_that_marks_marks_on_the_wire() {
+    let run = run_link("rate=2mbit queue=dualpi2", ECT1, Bytes::No, |fates| fates);
+    let arrived: Vec<_> = run.arrived.iter().flat_map(|(_, list)| list).collect();
+    let marked = arrived.iter().filter(|packet| ecn(packet) == 3).count();
+    let untouched = arrived.iter().filter(|packet| ecn(packet) == ECT1).count();
+    assert!(marked > 500 && untouched > 0, "{marked} marked, {untouched} not");
+    assert_eq!(marked + untouched, arrived.len());
+    for packet in arrived {
+        assert!(header_checksum_is_right(packet) && transport_checksum_is_right(packet));
+    }
+    // The last packet of each transfer is not among those that arrived.
+    let decided = run.marked - u64::try_from(marked).unwrap();
+    assert!(decided <= 2, "{} were marked by decision, {marked} arrived so", run.marked);
+    assert_eq!(run.ce_written, run.marked);
 }
 
 fn each_fate_of_each_copy_is_what_the_peer_sees() {
@@ -198,16 +216,23 @@ struct Run {
     arrived: Vec<(IpAddr, Vec<Packet>)>,
     ledger: Ledger,
     counts: LaneCounts,
+    /// Marked by decision, and by the kernel.
+    marked: u64,
+    ce_written: u64,
 }
 
 /// Sends all scenarios to both addresses of the peer, through a lane whose fates are changed.
 fn run(bytes: Bytes, fates: fn(Vec<Output>) -> Vec<Output>) -> Run {
+    run_link("delay=1ms", ECT0, bytes, fates)
+}
+
+fn run_link(link: &str, ect: u8, bytes: Bytes, fates: fn(Vec<Output>) -> Vec<Output>) -> Run {
     let lab = Lab::build(&LabConfig::default()).unwrap();
-    let (queue, hooks, egress) = lab.gate().within(|| (open(), install(), egress())).unwrap();
+    let (queue, mut hooks, egress) = lab.gate().within(|| (open(), install(), egress())).unwrap();
     let config = CaptureConfig { direction: Direction::In, ..CaptureConfig::default() };
     let mut capture = lab.outside().within(|| Capture::open(OUTSIDE, &config).unwrap()).unwrap();
     let start = monotonic();
-    let link = Link::new(&LinkConfig::parse("delay=1ms", "up").unwrap(), 1, start).unwrap();
+    let link = Link::new(&LinkConfig::parse(link, "up").unwrap(), 1, start).unwrap();
     let mut lane = Lane::new(queue, link, Ledger::default(), MTU, start);
     match bytes {
         Bytes::No => {}
@@ -220,7 +245,7 @@ fn run(bytes: Bytes, fates: fn(Vec<Output>) -> Vec<Output>) -> Run {
     let (arrived, stopped) = thread::scope(|scope| {
         let driving = scope.spawn(|| driver.run().unwrap());
         let sending =
-            || peers(&lab).map(|peer| (peer, transfer(&lab, peer, &mut capture))).collect();
+            || peers(&lab).map(|peer| (peer, transfer(&lab, (peer, ect), &mut capture))).collect();
         // A failed assertion must not leave the scope waiting for the driver.
         let arrived = catch_unwind(AssertUnwindSafe(sending));
         stop.drain();
@@ -228,16 +253,17 @@ fn run(bytes: Bytes, fates: fn(Vec<Output>) -> Vec<Output>) -> Run {
     });
     let waiting = lab.gate().within(|| queue_statistics(QUEUE)).unwrap();
     assert_eq!(waiting.unwrap().unwrap().waiting, 0, "the kernel still holds packets");
+    let ce_written = hooks.ce_written().unwrap();
     drop(hooks);
     let lane = stopped.lanes.into_iter().next().unwrap();
-    let counts = lane.counts();
+    let (counts, marked) = (lane.counts(), lane.link().snapshot().marked);
     let arrived = arrived.unwrap_or_else(|panic| resume_unwind(panic));
-    Run { arrived, ledger: lane.into_account(), counts }
+    Run { arrived, ledger: lane.into_account(), counts, marked, ce_written }
 }
 
 /// Sends every scenario several times and then a datagram that ends it; what arrived before that.
-fn transfer(lab: &Lab, peer: IpAddr, capture: &mut Capture) -> Vec<Packet> {
-    let sender = lab.inside().within(|| socket(peer)).unwrap();
+fn transfer(lab: &Lab, (peer, ect): (IpAddr, u8), capture: &mut Capture) -> Vec<Packet> {
+    let sender = lab.inside().within(|| socket(peer, ect)).unwrap();
     let target = SocketAddr::from((peer, 9));
     for size in (0..ROUNDS).flat_map(|_| 0..SCENARIOS) {
         sender.send_to(&[0x5a; SCENARIOS][..size], target).unwrap();
@@ -271,14 +297,14 @@ fn peers(lab: &Lab) -> impl Iterator<Item = IpAddr> {
     [Some(addresses.peer4.into()), addresses.peer6.map(IpAddr::from)].into_iter().flatten()
 }
 
-fn socket(peer: IpAddr) -> UdpSocket {
+fn socket(peer: IpAddr, ect: u8) -> UdpSocket {
     if peer.is_ipv4() {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-        sockopt::set_ip_tos(&socket, ECT0).unwrap();
+        sockopt::set_ip_tos(&socket, ect).unwrap();
         socket
     } else {
         let socket = UdpSocket::bind("[::]:0").unwrap();
-        sockopt::set_ipv6_tclass(&socket, ECT0.into()).unwrap();
+        sockopt::set_ipv6_tclass(&socket, ect.into()).unwrap();
         socket
     }
 }
@@ -343,3 +369,4 @@ const SCENARIOS: usize = 9;
 /// Payload of the datagram that ends a transfer.
 const LAST: usize = 16;
 const ECT0: u8 = 2;
+const ECT1: u8 = 1;

@@ -329,6 +329,7 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
         uncut_udp_bursts: 0,
         lost_before: LostBefore::default(),
         flushed_by_kernel: 0,
+        copies_failed: 0,
         bytes: Bytes { arrived: 25_681_500, departed: 25_650_000, dropped: 34_500 },
         delay: Delays {
             total: spread(32_431 * US, 80_122 * US),

@@ -167,6 +167,22 @@ impl LinkConfig {
     /// Memory for held packets when the driver names no other: `256mb`.
     pub const HOLD_LIMIT: u64 = 256 << 20;
 
+    /// Whether a packet's bytes may be called for when it departs: to flip a bit, or for a
+    /// duplicate. The driver then keeps them.
+    pub fn needs_payloads(&self) -> bool {
+        match self.queue {
+            QueueKind::Fifo | QueueKind::Dualpi2 => false,
+        }
+    }
+
+    /// Whether congestion may be marked.
+    pub fn may_mark(&self) -> bool {
+        match self.queue {
+            QueueKind::Fifo => false,
+            QueueKind::Dualpi2 => true,
+        }
+    }
+
     /// What the queue holds in force: `limit` as given, a time turned into bytes, at least those of
     /// one full packet (a queue that can hold none is a dead link); else the discipline's own
     /// default, for `fifo` what the

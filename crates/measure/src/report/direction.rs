@@ -25,6 +25,10 @@ pub struct Direction {
     pub lost_before: LostBefore,
     /// Released on time but thrown away by the kernel at the end; part of `out`.
     pub flushed_by_kernel: u64,
+    /// Duplicates and packets with flipped bits that did not leave, or not so, as the link had
+    /// decided; part of `out`.
+    #[serde(default)]
+    pub copies_failed: u64,
     /// Sizes of what `packets` counts, IP and above.
     pub bytes: Bytes,
     /// Where the time of each departed packet went.

@@ -124,6 +124,7 @@ fn packets_line(name: &str, direction: &Direction) -> String {
     let counted = |n: u64, what: &str| (n > 0).then(|| format!("{} {what}", count(n)));
     facts.extend(counted(lost, "lost before"));
     facts.extend(counted(direction.flushed_by_kernel, "flushed"));
+    facts.extend(counted(direction.copies_failed, "copies failed"));
     facts.push(format!("{} in", count(packets.arrived)));
     facts.push(format!("{} out", count(packets.departed)));
     facts.push(dropped(direction));

@@ -69,6 +69,8 @@ pub struct OwnLoss {
     pub overdue_full: u64,
     /// Released, then thrown away by the kernel.
     pub flushed_by_kernel: u64,
+    /// Duplicates and flipped bits that did not get onto the wire.
+    pub copies_failed: u64,
     /// Dropped at our own network devices.
     pub devices: u64,
 }
@@ -78,7 +80,7 @@ impl OwnLoss {
     pub fn total(&self) -> u64 {
         let Self { receive_buffer, nfqueue_full, hold_full, overdue_full, .. } = self;
         let held = receive_buffer + nfqueue_full + hold_full + overdue_full;
-        held + self.flushed_by_kernel + self.devices
+        held + self.flushed_by_kernel + self.copies_failed + self.devices
     }
 
     /// Of one direction. Drop reasons `hold_full` and `overdue_full` are the emulator's own; all
@@ -91,6 +93,7 @@ impl OwnLoss {
             hold_full: dropped("hold_full"),
             overdue_full: dropped("overdue_full"),
             flushed_by_kernel: direction.flushed_by_kernel,
+            copies_failed: direction.copies_failed,
             devices: direction.devices.iter().map(|d| d.rx_dropped + d.tx_dropped).sum(),
         }
     }
@@ -102,6 +105,7 @@ impl OwnLoss {
             hold_full: self.hold_full + other.hold_full,
             overdue_full: self.overdue_full + other.overdue_full,
             flushed_by_kernel: self.flushed_by_kernel + other.flushed_by_kernel,
+            copies_failed: self.copies_failed + other.copies_failed,
             devices: self.devices + other.devices,
         }
     }

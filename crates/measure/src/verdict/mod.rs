@@ -147,6 +147,11 @@ fn losses(lost: &OwnLoss) -> Vec<Finding<Reason>> {
             "released but flushed by the kernel: keep the devices up to the end",
         ),
         (
+            Reason::CopiesFailed,
+            lost.copies_failed,
+            "not copied or altered as decided: lower rate or delay, or free memory",
+        ),
+        (
             Reason::DeviceDrops,
             lost.devices,
             "dropped at our devices: raise net.core.netdev_max_backlog",

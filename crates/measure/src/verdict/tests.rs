@@ -70,6 +70,7 @@ fn every_reason_stands_alone() {
         (lost(OwnLoss { hold_full: 1, ..none() }), Reason::HoldFull),
         (lost(OwnLoss { overdue_full: 1, ..none() }), Reason::OverdueFull),
         (lost(OwnLoss { flushed_by_kernel: 1, ..none() }), Reason::FlushedByKernel),
+        (lost(OwnLoss { copies_failed: 1, ..none() }), Reason::CopiesFailed),
         (lost(OwnLoss { devices: 1, ..none() }), Reason::DeviceDrops),
         (Facts { clock_steps: 1, stamps_replaced: 1, ..quiet() }, Reason::ClockStep),
         (Facts { wait_ppm: Some(10_001), late: 11, ..quiet() }, Reason::Starved),
@@ -211,6 +212,7 @@ fn spoiled() -> (Run, Directions, Histogram) {
     directions.down.delay.ingest.p50_ns = Some(9);
     directions.down.lateness = down.lateness();
     directions.down.flushed_by_kernel = 5;
+    directions.down.copies_failed = 7;
     directions.down.devices = vec![Device { rx_dropped: 2, tx_dropped: 4, ..Device::default() }];
     directions.down.stamps = Stamps {
         raised: 50,
@@ -239,9 +241,10 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
         hold_full: 3,
         overdue_full: 4,
         flushed_by_kernel: 5,
+        copies_failed: 7,
         devices: 6,
     };
-    assert_eq!(facts.lost.total(), 21);
+    assert_eq!(facts.lost.total(), 28);
     let expected = Facts {
         arrivals: 126,
         departures: 2_000,
@@ -290,12 +293,13 @@ fn every_word_in_json_is_its_word_in_text() {
             hold_full: 1_234_567,
             overdue_full: 1_234_567,
             flushed_by_kernel: 1_234_567,
+            copies_failed: 1_234_567,
             devices: 1_234_567,
         },
         ..late()
     };
     let verdict = judge(&worst);
-    assert_eq!(verdict.reasons.len(), 14);
+    assert_eq!(verdict.reasons.len(), 15);
     for finding in &verdict.reasons {
         assert_eq!(serde_json::to_value(finding.word).unwrap(), finding.word.word());
         // So that the ten lines need not cut it: a label of 11 columns stands before it.

@@ -27,6 +27,8 @@ pub enum Reason {
     OverdueFull,
     /// Packets released by us and thrown away by the kernel.
     FlushedByKernel,
+    /// Duplicates or flipped bits did not get onto the wire.
+    CopiesFailed,
     /// Packets dropped at our own network devices.
     DeviceDrops,
     /// More than 1 % of departures were later than the tolerance.
@@ -51,6 +53,7 @@ impl Reason {
             Self::HoldFull => "hold_full",
             Self::OverdueFull => "overdue_full",
             Self::FlushedByKernel => "flushed_by_kernel",
+            Self::CopiesFailed => "copies_failed",
             Self::DeviceDrops => "device_drops",
             Self::Late => "late",
             Self::Unbalanced => "unbalanced",

@@ -10,9 +10,12 @@ use punctual_linux::netfilter::nftables::{
 };
 use punctual_linux::netfilter::{Support, queue_statistics};
 use punctual_linux::observe::StampedUdp;
+use punctual_linux::wire::Egress;
+use punctual_sched::LinkConfig;
 use punctual_sched::config::Gso;
 
 use super::links::Links;
+use super::session::MTU;
 
 /// Queues and rules of both directions, up first.
 #[derive(Debug)]
@@ -23,6 +26,16 @@ pub(super) struct Gate {
     _stamping: StampedUdp,
     /// Receive buffer of the smaller of the two queues, in the kernel's accounting.
     pub receive_buffer: usize,
+}
+
+/// What one direction's lane works with.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    /// The queue that holds packets.
+    pub queue: Queue,
+    /// The way out for duplicates, and for packets with a bit flipped in the header; only where the
+    /// link may make such.
+    pub egress: Option<Egress>,
 }
 
 /// What the kernel counted of one direction, apart from us.
@@ -37,7 +50,7 @@ pub(super) struct GateCounts {
 impl Gate {
     /// Opens the queues first and then installs the rules, so that no packet meets a rule whose
     /// queue nobody has bound. The rules stamp arrivals and write CE where the kernel can.
-    pub(super) fn open(lab: &Lab, links: &Links, support: Support) -> Result<(Self, [Queue; 2])> {
+    pub(super) fn open(lab: &Lab, links: &Links, support: Support) -> Result<(Self, [Sockets; 2])> {
         lab.gate().within(|| Self::open_here(links, support))?
     }
 
@@ -61,19 +74,11 @@ impl Gate {
         Ok([0, 1].map(|direction| GateCounts { rule: sum(direction), queue_full: full[direction] }))
     }
 
-    fn open_here(links: &Links, support: Support) -> Result<(Self, [Queue; 2])> {
-        let open = |number, gso| {
-            Queue::open(&QueueConfig {
-                number,
-                copy_range: 128,
-                max_len: QUEUE_LENGTH,
-                receive_buffer: RECEIVE_BUFFER,
-                gso,
-                fail_open: false,
-            })
-        };
-        let [up, down] = [&links.up, &links.down].map(|link| link.resolved_gso() == Gso::Keep);
-        let queues = [open(NUMBERS[0], up)?, open(NUMBERS[1], down)?];
+    fn open_here(links: &Links, support: Support) -> Result<(Self, [Sockets; 2])> {
+        let sockets = [
+            Sockets::open(NUMBERS[0], &links.up, links::GATE_OUT)?,
+            Sockets::open(NUMBERS[1], &links.down, links::GATE_IN)?,
+        ];
         let rule = |family, device: &str, queue| HookRule {
             family,
             device: device.to_owned(),
@@ -93,9 +98,27 @@ impl Gate {
                 .collect(),
             ce: support.ce_marks,
         })?;
-        let receive_buffer = queues.iter().map(Queue::receive_buffer).min().unwrap_or(0);
+        let sizes = sockets.iter().map(|sockets| sockets.queue.receive_buffer());
+        let receive_buffer = sizes.min().unwrap_or(0);
         let stamping = StampedUdp::bind((Ipv4Addr::LOCALHOST, 0).into(), 0)?;
-        Ok((Self { hooks, _stamping: stamping, receive_buffer }, queues))
+        Ok((Self { hooks, _stamping: stamping, receive_buffer }, sockets))
+    }
+}
+
+impl Sockets {
+    /// `device` is the one that packets leave by.
+    fn open(number: u16, link: &LinkConfig, device: &'static str) -> Result<Self> {
+        let payloads = link.needs_payloads();
+        let queue = Queue::open(&QueueConfig {
+            number,
+            copy_range: if payloads { MTU } else { 128 },
+            max_len: QUEUE_LENGTH,
+            receive_buffer: RECEIVE_BUFFER,
+            gso: link.resolved_gso() == Gso::Keep,
+            fail_open: false,
+        })?;
+        let egress = payloads.then(|| Egress::open(&links::egress(device, MTU))).transpose()?;
+        Ok(Self { queue, egress })
     }
 }
 

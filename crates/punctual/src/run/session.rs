@@ -11,7 +11,6 @@ use punctual_linux::clock::{Offset, monotonic, process_cpu, realtime};
 use punctual_linux::driver::{ClockStep, Lane};
 use punctual_linux::lab::{DeviceStatistics, Lab, LabConfig, LabError};
 use punctual_linux::namespace::{Entered, user};
-use punctual_linux::netfilter::nfqueue::Queue;
 use punctual_linux::netfilter::{self, Support};
 use punctual_linux::probe::Probe;
 use punctual_linux::process::{Identity, Plan, Processes, SignalFd, Terminal};
@@ -23,7 +22,8 @@ use punctual_sched::{Duration, Instant, Link};
 use super::Request;
 use super::account::{DirectionAccount, Live};
 use super::drivers::Drivers;
-use super::gate::{Gate, GateCounts};
+use super::gate::{Gate, GateCounts, Sockets};
+use super::links::Links;
 use super::live::LiveLine;
 use super::summary::{self, DriverEnd, LaneEnd};
 use super::supervise::{Ended, Interrupted, Supervisor};
@@ -66,7 +66,7 @@ struct Session<'a> {
     // In this order on drop: the processes, the rules that feed the queues, the namespaces.
     processes: Processes,
     gate: Gate,
-    queues: [Queue; 2],
+    sockets: [Sockets; 2],
     lab: Lab,
     directory: RunDirectory,
     support: Support,
@@ -105,7 +105,8 @@ impl<'a> Session<'a> {
             .gate()
             .within(|| netfilter::probe(&request.faults))?
             .map_err(|missing| Failure::Refused(missing.to_string()))?;
-        let (gate, queues) = Gate::open(&lab, &request.links, support)?;
+        check_marks(&request.links, support)?;
+        let (gate, sockets) = Gate::open(&lab, &request.links, support)?;
         let plan = Plan {
             command: request.command.clone(),
             peer: request.options.peer.clone().map(Into::into),
@@ -114,7 +115,7 @@ impl<'a> Session<'a> {
         };
         // Before any other thread: the parent-death signal follows the thread that starts.
         let processes = Processes::start(&plan, &lab)?;
-        Ok(Self { request, processes, gate, queues, lab, directory, support })
+        Ok(Self { request, processes, gate, sockets, lab, directory, support })
     }
 
     fn run(self, signals: &SignalFd) -> Result<Finished> {
@@ -155,7 +156,7 @@ impl<'a> Session<'a> {
         let live: [Arc<Live>; 2] = Default::default();
         let devices_before = self.lab.device_statistics()?;
         let stamped = self.support.arrival_stamps;
-        let lanes = lanes(self.request, self.queues, (start, stamped), &live, logs)?;
+        let lanes = lanes(self.request, self.sockets, (start, stamped), &live, logs)?;
         let drivers = RefCell::new(Drivers::start(lanes, options)?);
         let mut shown = LiveLine::new(live.clone(), options.quiet);
         let mut supervisor = Supervisor::new(self.processes, signals, &self.lab, || {
@@ -253,16 +254,26 @@ impl Beginning {
     }
 }
 
+/// A link that marks congestion needs a kernel that can write the mark.
+fn check_marks(links: &Links, support: Support) -> Result<(), Failure> {
+    if support.ce_marks || !(links.up.may_mark() || links.down.may_mark()) {
+        return Ok(());
+    }
+    let what = "this kernel cannot write CE into packets (nf_tables payload expressions), and the \
+                link's queue marks";
+    Err(Failure::Refused(format!("{what}; remedy: use a queue that does not mark")))
+}
+
 /// Both directions' lanes, up first.
 fn lanes(
     request: &Request<'_>,
-    queues: [Queue; 2],
+    sockets: [Sockets; 2],
     (start, stamped): (Instant, bool),
     live: &[Arc<Live>; 2],
     logs: [Option<LogSender>; 2],
 ) -> Result<Vec<Lane<DirectionAccount>>> {
     let mut lanes = Vec::new();
-    for ((direction, queue), log) in Direction::BOTH.into_iter().zip(queues).zip(logs) {
+    for ((direction, sockets), log) in Direction::BOTH.into_iter().zip(sockets).zip(logs) {
         let config = request.links.of(direction);
         let link = Link::new(config, direction_seed(request.seed, direction), start)?;
         let live = Arc::clone(&live[direction.index()]);
@@ -273,7 +284,12 @@ fn lanes(
         if request.options.witness && direction == Direction::Up {
             account.keep_ledger(ProbeLedger::new(request.seed));
         }
-        let mut lane = Lane::new(queue, link, account, MTU, start);
+        let mut lane = Lane::new(sockets.queue, link, account, MTU, start);
+        if let Some(egress) = sockets.egress {
+            // As many bytes as the link holds of the kernel's memory, which is more.
+            let limit = usize::try_from(config.hold_limit).unwrap_or(usize::MAX);
+            lane.keep_payloads(egress, limit);
+        }
         if !stamped {
             lane.without_stamps();
         }
@@ -356,7 +372,7 @@ fn run_section(
 }
 
 /// Of the lab's links, bytes.
-const MTU: u32 = 1500;
+pub(super) const MTU: u32 = 1500;
 /// How long packets on their way may take to arrive after the command has ended, beside the
 /// link's delay.
 const DRAIN: Duration = Duration::from_secs(1);

@@ -120,6 +120,7 @@ pub(super) fn direction(
             ..report::LostBefore::default()
         },
         flushed_by_kernel: counts.flushed,
+        copies_failed: counts.unsent + counts.unkept,
         bytes: report::Bytes {
             arrived: snapshot.bytes_in,
             departed: snapshot.bytes_out,

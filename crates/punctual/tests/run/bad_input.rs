@@ -146,7 +146,8 @@ fn refused(run: Run, named: &[&str]) {
     assert!(name.is_empty() || name.contains('.') || !directory.exists(), "{stderr}");
 }
 
-/// Injected refusals, and what the message and its remedy must name.
+/// Injected refusals of a run with a queue that marks, and what the message and its remedy must
+/// name.
 const REFUSALS: &[(&str, &str, &str)] = &[
     ("userns-apparmor", "AppArmor", "profile"),
     ("userns-seccomp", "seccomp", "seccomp"),
@@ -155,12 +156,14 @@ const REFUSALS: &[(&str, &str, &str)] = &[
     ("proc-missing", "/proc is not mounted", "mount -t proc"),
     ("proc-sys-readonly", "/proc/sys is read-only", "remount,rw"),
     ("nfqueue-missing", "NFQUEUE", "modprobe nfnetlink_queue"),
+    ("ce-mark-missing", "cannot write CE", "a queue that does not mark"),
 ];
 
 fn what_the_machine_refuses_is_told_apart_with_its_remedy() {
     let mut messages = std::collections::BTreeSet::new();
     for (refusal, lack, remedy) in REFUSALS {
-        let run = Run::new("").env("PUNCTUAL_FAULT", format!("refuse={refusal}"));
+        let run = Run::new("rate=1mbit queue=dualpi2");
+        let run = run.env("PUNCTUAL_FAULT", format!("refuse={refusal}"));
         let ended = run.sh("touch \"$T/started\"").finish();
         assert_eq!(ended.status, 125, "{refusal}: {}", ended.stderr);
         assert!(ended.stderr.contains(lack) && ended.stderr.contains(remedy), "{}", ended.stderr);
