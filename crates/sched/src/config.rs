@@ -170,17 +170,16 @@ impl LinkConfig {
     /// Whether a packet's bytes may be called for when it departs: to flip a bit, or for a
     /// duplicate. The driver then keeps them.
     pub fn needs_payloads(&self) -> bool {
-        match self.queue {
-            QueueKind::Fifo | QueueKind::Dualpi2 => false,
-        }
+        self.duplicate != Correlated::NEVER || self.corrupt != Correlated::NEVER
     }
 
     /// Whether congestion may be marked.
     pub fn may_mark(&self) -> bool {
-        match self.queue {
+        let by_queue = match self.queue {
             QueueKind::Fifo => false,
             QueueKind::Dualpi2 => true,
-        }
+        };
+        by_queue || self.ecn
     }
 
     /// What the queue holds in force: `limit` as given, a time turned into bytes, at least those of
