@@ -2,6 +2,7 @@
 
 use crate::impair::{Correlated, Distribution, Impair, Loss, Reorder, Slot};
 use crate::netem::NetemOptions;
+use crate::queue::tbf::TbfConfig;
 use crate::queue::{Dualpi2Config, QueueLimit};
 use crate::time::Duration;
 use crate::units::{Probability, Rate};
@@ -55,6 +56,8 @@ pub struct LinkConfig {
     pub queue: QueueKind,
     /// `dualpi2.*`.
     pub dualpi2: Dualpi2Config,
+    /// `tbf.*`: parameters of `queue=tbf`.
+    pub tbf: TbfConfig,
     /// `limit`: what the queue holds. `None` = the default, see [`Limit::DEFAULT`].
     pub limit: Option<Limit>,
     /// `gso`: whether bursts are cut into wire packets before the link sees them.
@@ -82,13 +85,15 @@ pub enum QueueKind {
     Fifo,
     /// Two coupled queues for L4S and classic traffic (RFC 9332).
     Dualpi2,
+    /// Token bucket filter.
+    Tbf,
 }
 
 impl QueueKind {
     /// `limit` in packets when nobody gives one, for disciplines that count packets.
     pub const fn default_limit(self) -> Option<u32> {
         match self {
-            Self::Fifo => None,
+            Self::Fifo | Self::Tbf => None,
             Self::Dualpi2 => Some(Dualpi2Config::LIMIT),
         }
     }
@@ -156,6 +161,7 @@ impl Default for LinkConfig {
             netem: NetemOptions::default(),
             queue: QueueKind::default(),
             dualpi2: Dualpi2Config::default(),
+            tbf: TbfConfig::default(),
             limit: None,
             gso: Gso::default(),
             hold_limit: Self::HOLD_LIMIT,
@@ -176,7 +182,7 @@ impl LinkConfig {
     /// Whether congestion may be marked.
     pub fn may_mark(&self) -> bool {
         let by_queue = match self.queue {
-            QueueKind::Fifo => false,
+            QueueKind::Fifo | QueueKind::Tbf => false,
             QueueKind::Dualpi2 => true,
         };
         by_queue || self.ecn
@@ -187,7 +193,7 @@ impl LinkConfig {
     /// default, for `fifo` what the
     /// rate carries in [`Limit::DEFAULT`], at least [`Limit::DEFAULT_PACKETS`] full packets. No
     /// bound when there is neither rate nor limit, and with `impair=netem`, which has a limit of
-    /// its own.
+    /// its own. With tbf a time leaves room for the burst.
     pub fn resolved_limit(&self) -> QueueLimit {
         if self.impair == Impair::Netem {
             return QueueLimit::NONE;
@@ -243,19 +249,29 @@ impl LinkConfig {
     /// Whether the discipline itself says when a packet leaves at the link's rate: then there is no
     /// serialiser behind it.
     pub fn serves_itself(&self) -> bool {
-        self.impair == Impair::Netem
+        self.impair == Impair::Netem || self.queue == QueueKind::Tbf
     }
 
     /// What is left for the stages behind the queue: nothing with `impair=netem`, which does all of
-    /// it.
+    /// it; no bottleneck with a queue that is one.
     #[must_use]
     pub(crate) fn behind_queue(&self) -> Self {
         match self.impair {
+            Impair::Own if self.serves_itself() => {
+                Self { rate: Rate::UNLIMITED, burst: None, peakrate: None, ..self.clone() }
+            }
             Impair::Own => self.clone(),
             Impair::Netem => {
                 Self { framing: self.framing, overhead: self.overhead, ..Self::default() }
             }
         }
+    }
+
+    /// Bytes that the link adds to each wire packet before anything counts it; tbf counts its
+    /// overhead itself.
+    pub(crate) fn added_bytes(&self) -> i64 {
+        let overhead = if self.queue == QueueKind::Tbf { 0 } else { self.overhead };
+        i64::from(self.framing) + i64::from(overhead)
     }
 
     /// How bursts cross in force: [`Gso::Split`] or [`Gso::Keep`].
@@ -288,13 +304,16 @@ impl LinkConfig {
 
     /// A packet of 1500 bytes as the rate counts it.
     pub(crate) fn full_packet(&self) -> u64 {
-        let bytes = 1_500 + i64::from(self.framing) + i64::from(self.overhead);
+        let bytes = 1_500 + self.added_bytes();
         u64::try_from(bytes).unwrap_or(0).max(1)
     }
 
     /// Bytes that the rate carries in `time`, rounded down but at least one. `None` when the rate
     /// is pause or unlimited.
     fn carried(&self, time: Duration) -> Option<u64> {
+        if self.queue == QueueKind::Tbf {
+            return self.tbf.limit_of(self, time);
+        }
         let bits = u128::from(self.rate.finite_bps()?) * u128::from(time.as_nanos());
         let bytes = bits / (8 * 1_000_000_000);
         Some(u64::try_from(bytes).unwrap_or(u64::MAX).max(1))

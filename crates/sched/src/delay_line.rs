@@ -74,7 +74,7 @@ impl DelayLine {
             spread: Spread::new(config.distribution.clone(), stream(Component::Jitter)),
             overtaking: Overtaking::new(config.reorder, stream(Component::Reorder)),
             gate: config.slot.as_ref().map(|slot| Gate::new(slot, stream(Component::Slot))),
-            extra: i64::from(config.framing) + i64::from(config.overhead),
+            extra: config.added_bytes(),
             in_order: VecDeque::new(),
             early: BinaryHeap::new(),
             segments: 0,

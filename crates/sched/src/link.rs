@@ -88,8 +88,7 @@ impl Link {
         }
         self.counters.held_bytes = held;
         self.counters.held_peak_bytes = self.counters.held_peak_bytes.max(held);
-        let extra = i64::from(self.config.framing) + i64::from(self.config.overhead);
-        let bytes = packet.counted_bytes(extra);
+        let bytes = packet.counted_bytes(self.config.added_bytes());
         match &mut self.nic {
             Some(nic) => nic.accept(Queued { packet, entered: self.now, bytes }),
             None => self.enqueue(Queued { packet, entered: self.now, bytes }),

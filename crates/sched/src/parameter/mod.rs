@@ -16,6 +16,7 @@ mod dualpi2;
 mod impair;
 mod link;
 mod netem;
+mod tbf;
 mod validate;
 
 /// One parameter of a link.
@@ -70,6 +71,12 @@ pub const TABLES: &[Table] = &[
         rows: netem::ROWS,
         needs: "impair=netem",
         applies: |config| config.impair == Impair::Netem,
+    },
+    Table {
+        name: "tbf",
+        rows: tbf::ROWS,
+        needs: "queue=tbf",
+        applies: |c| c.queue == QueueKind::Tbf,
     },
 ];
 
@@ -302,12 +309,12 @@ const SYNONYMS: &[(&str, &str)] =
 
 /// Words that later versions know.
 const LATER: &[&str] = &["trace", "backpressure"];
-const LATER_QUEUES: &[&str] = &["fq", "codel", "fq_codel", "jens", "tbf"];
+const LATER_QUEUES: &[&str] = &["fq", "codel", "fq_codel", "jens"];
 
 const LOSS_AT: &[(&str, LossAt)] = &[("before", LossAt::Before), ("after", LossAt::After)];
 const GSO: &[(&str, Gso)] = &[("split", Gso::Split), ("keep", Gso::Keep), ("auto", Gso::Auto)];
-const QUEUES: &[(&str, QueueKind)] = &[("fifo", QueueKind::Fifo), ("dualpi2", QueueKind::Dualpi2)];
-
+const QUEUES: &[(&str, QueueKind)] =
+    &[("fifo", QueueKind::Fifo), ("dualpi2", QueueKind::Dualpi2), ("tbf", QueueKind::Tbf)];
 fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }

@@ -300,6 +300,10 @@ const BAD_LINKS: &[(&str, &str)] = &[
         r#"--both: unknown parameter "colour", expected one of rate, framing, overhead, burst, peakrate, nic, delay, queue, limit, gso, hold, jitter, distribution, reorder, slot, loss, loss.at, ecn, duplicate, corrupt, impair"#,
     ),
     ("trace=x", r#"--both: parameter "trace" is not available in this version"#),
+    (
+        "queue=tbf tbf.refilling=no",
+        r#"--both: unknown parameter "tbf.refilling", expected one of tbf.mtu, tbf.mpu, tbf.linklayer, tbf.refill"#,
+    ),
     ("rate", r#"--both: "rate" has no value, expected rate=RATE"#),
     ("rate=", r#"--both: "rate=" has no value, expected rate=RATE"#),
     ("rte=", r#"--both: unknown parameter "rte", did you mean "rate"?"#),

@@ -34,6 +34,7 @@ impl LinkConfig {
     pub(super) fn validate_as_written(&self) -> Result<(), ConfigError> {
         self.validate()?;
         self.check_impairments_as_written()?;
+        self.check_queue_as_written()?;
         let unlimited = self.rate == Rate::UNLIMITED;
         ensure(self.burst.is_none() || !unlimited, "burst", || "needs a rate".into())?;
         let Some(peak) = self.peakrate else { return Ok(()) };
@@ -89,6 +90,14 @@ impl LinkConfig {
         match self.queue {
             QueueKind::Fifo => Ok(()),
             QueueKind::Dualpi2 => self.dualpi2.validate(self),
+            QueueKind::Tbf => self.tbf.validate(self),
+        }
+    }
+
+    fn check_queue_as_written(&self) -> Result<(), ConfigError> {
+        match self.queue {
+            QueueKind::Tbf => self.tbf.validate_as_written(self),
+            _ => Ok(()),
         }
     }
 

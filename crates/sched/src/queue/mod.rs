@@ -15,11 +15,13 @@ pub mod dualpi2;
 pub mod fifo;
 mod show;
 mod statistics;
+pub mod tbf;
 
 pub use dualpi2::{Dualpi2, Dualpi2Config};
 pub use fifo::{Fifo, QueueLimit};
 pub use show::show;
 pub use statistics::Statistics;
+pub use tbf::Tbf;
 
 /// What a queue discipline does.
 ///
@@ -204,6 +206,8 @@ pub enum Queue {
     Netem(Box<Netem>),
     /// `dualpi2`.
     Dualpi2(Box<Dualpi2>),
+    /// `tbf`.
+    Tbf(Box<Tbf>),
 }
 
 /// Calls the same method of whichever discipline it is. One line per discipline.
@@ -213,6 +217,7 @@ macro_rules! each {
             Queue::Fifo($discipline) => $call,
             Queue::Netem($discipline) => $call,
             Queue::Dualpi2($discipline) => $call,
+            Queue::Tbf($discipline) => $call,
         }
     };
 }
@@ -228,6 +233,7 @@ impl Queue {
         Ok(match config.queue {
             QueueKind::Fifo => Self::Fifo(Fifo::new(config.resolved_limit())),
             QueueKind::Dualpi2 => Self::Dualpi2(Box::new(Dualpi2::new(config, seed, start))),
+            QueueKind::Tbf => Self::Tbf(Box::new(Tbf::new(config, start))),
         })
     }
 }

@@ -16,7 +16,7 @@ pub fn show(config: &LinkConfig, snapshot: &Snapshot) -> String {
         // A string takes whatever is written to it.
         let _ = write!(text, " {name} {value}");
     }
-    let extra = i64::from(config.framing) + i64::from(config.overhead);
+    let extra = config.added_bytes();
     let frames = i64::try_from(snapshot.packets_out).unwrap_or(i64::MAX);
     let bytes = snapshot.bytes_out.saturating_add_signed(extra.saturating_mul(frames));
     let counters = snapshot.discipline.counters();

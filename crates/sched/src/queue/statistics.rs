@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::dualpi2::Dualpi2Statistics;
+use super::tbf::TbfStatistics;
 use crate::netem::NetemStatistics;
 
 /// A discipline's own counters.
@@ -15,6 +16,8 @@ pub enum Statistics {
     Netem(NetemStatistics),
     /// Of `dualpi2`.
     Dualpi2(Dualpi2Statistics),
+    /// Of `tbf`.
+    Tbf(TbfStatistics),
 }
 
 impl Statistics {
@@ -24,6 +27,7 @@ impl Statistics {
             Self::Fifo => "fifo",
             Self::Netem(_) => "netem",
             Self::Dualpi2(_) => "dualpi2",
+            Self::Tbf(_) => "tbf",
         }
     }
 
@@ -39,6 +43,7 @@ impl Statistics {
             Self::Fifo => Vec::new(),
             Self::Netem(netem) => netem.counters(),
             Self::Dualpi2(statistics) => statistics.counters(),
+            Self::Tbf(statistics) => statistics.counters(),
         }
     }
 }
@@ -48,9 +53,9 @@ impl Statistics {
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fifo => Ok(()),
             Self::Netem(netem) => netem.fmt(f),
             Self::Dualpi2(statistics) => statistics.fmt(f),
+            Self::Fifo | Self::Tbf(_) => Ok(()),
         }
     }
 }

@@ -13,3 +13,4 @@ mod dualpi2;
 mod fifo;
 mod file;
 mod netem;
+mod tbf;
