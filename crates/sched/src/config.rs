@@ -2,6 +2,7 @@
 
 use crate::impair::{Correlated, Distribution, Impair, Loss, Reorder, Slot};
 use crate::netem::NetemOptions;
+use crate::queue::codel::CodelConfig;
 use crate::queue::tbf::TbfConfig;
 use crate::queue::{Dualpi2Config, QueueLimit};
 use crate::time::Duration;
@@ -56,6 +57,8 @@ pub struct LinkConfig {
     pub queue: QueueKind,
     /// `dualpi2.*`.
     pub dualpi2: Dualpi2Config,
+    /// `codel.*`: parameters of `queue=codel`.
+    pub codel: CodelConfig,
     /// `tbf.*`: parameters of `queue=tbf`.
     pub tbf: TbfConfig,
     /// `limit`: what the queue holds. `None` = the default, see [`Limit::DEFAULT`].
@@ -87,6 +90,8 @@ pub enum QueueKind {
     Dualpi2,
     /// Token bucket filter.
     Tbf,
+    /// Fifo with an AQM that bounds waits (RFC 8289).
+    Codel,
 }
 
 impl QueueKind {
@@ -95,12 +100,13 @@ impl QueueKind {
         match self {
             Self::Fifo | Self::Tbf => None,
             Self::Dualpi2 => Some(Dualpi2Config::LIMIT),
+            Self::Codel => Some(CodelConfig::DEFAULT_LIMIT),
         }
     }
 
     /// Whether the discipline decides about single packets, so that a burst must be cut first.
     pub const fn decides_per_packet(self) -> bool {
-        matches!(self, Self::Dualpi2)
+        matches!(self, Self::Dualpi2 | Self::Codel)
     }
 }
 
@@ -161,6 +167,7 @@ impl Default for LinkConfig {
             netem: NetemOptions::default(),
             queue: QueueKind::default(),
             dualpi2: Dualpi2Config::default(),
+            codel: CodelConfig::default(),
             tbf: TbfConfig::default(),
             limit: None,
             gso: Gso::default(),
@@ -184,6 +191,7 @@ impl LinkConfig {
         let by_queue = match self.queue {
             QueueKind::Fifo | QueueKind::Tbf => false,
             QueueKind::Dualpi2 => true,
+            QueueKind::Codel => self.codel.may_mark(),
         };
         by_queue || self.ecn
     }

@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Parameter] = &[
     },
     Parameter {
         name: "queue",
-        takes: "fifo|dualpi2|tbf",
+        takes: "fifo|dualpi2|tbf|codel",
         default: "fifo",
         help: "queue discipline",
         set: |c, v| queue(v).map(|v| c.queue = v),

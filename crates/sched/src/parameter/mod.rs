@@ -12,6 +12,7 @@ use crate::impair::Impair;
 use crate::units::{Bytes, Probability, Rate};
 use crate::words;
 
+mod codel;
 mod dualpi2;
 mod impair;
 mod link;
@@ -77,6 +78,12 @@ pub const TABLES: &[Table] = &[
         rows: tbf::ROWS,
         needs: "queue=tbf",
         applies: |c| c.queue == QueueKind::Tbf,
+    },
+    Table {
+        name: "codel",
+        rows: codel::ROWS,
+        needs: "queue=codel",
+        applies: |c| c.queue == QueueKind::Codel,
     },
 ];
 
@@ -309,12 +316,16 @@ const SYNONYMS: &[(&str, &str)] =
 
 /// Words that later versions know.
 const LATER: &[&str] = &["trace", "backpressure"];
-const LATER_QUEUES: &[&str] = &["fq", "codel", "fq_codel", "jens"];
-
+const LATER_QUEUES: &[&str] = &["fq", "fq_codel", "jens"];
 const LOSS_AT: &[(&str, LossAt)] = &[("before", LossAt::Before), ("after", LossAt::After)];
 const GSO: &[(&str, Gso)] = &[("split", Gso::Split), ("keep", Gso::Keep), ("auto", Gso::Auto)];
-const QUEUES: &[(&str, QueueKind)] =
-    &[("fifo", QueueKind::Fifo), ("dualpi2", QueueKind::Dualpi2), ("tbf", QueueKind::Tbf)];
+const QUEUES: &[(&str, QueueKind)] = &[
+    ("fifo", QueueKind::Fifo),
+    ("dualpi2", QueueKind::Dualpi2),
+    ("tbf", QueueKind::Tbf),
+    ("codel", QueueKind::Codel),
+];
+
 fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }

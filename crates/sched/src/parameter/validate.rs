@@ -91,6 +91,7 @@ impl LinkConfig {
             QueueKind::Fifo => Ok(()),
             QueueKind::Dualpi2 => self.dualpi2.validate(self),
             QueueKind::Tbf => self.tbf.validate(self),
+            QueueKind::Codel => self.codel.validate("codel", self),
         }
     }
 

@@ -11,12 +11,14 @@ use crate::output::{BitFlip, DropReason, Mark};
 use crate::packet::{Packet, true_size};
 use crate::time::{Duration, Instant};
 
+pub mod codel;
 pub mod dualpi2;
 pub mod fifo;
 mod show;
 mod statistics;
 pub mod tbf;
 
+pub use codel::Codel;
 pub use dualpi2::{Dualpi2, Dualpi2Config};
 pub use fifo::{Fifo, QueueLimit};
 pub use show::show;
@@ -208,6 +210,8 @@ pub enum Queue {
     Dualpi2(Box<Dualpi2>),
     /// `tbf`.
     Tbf(Box<Tbf>),
+    /// `codel`.
+    Codel(Box<Codel>),
 }
 
 /// Calls the same method of whichever discipline it is. One line per discipline.
@@ -218,6 +222,7 @@ macro_rules! each {
             Queue::Netem($discipline) => $call,
             Queue::Dualpi2($discipline) => $call,
             Queue::Tbf($discipline) => $call,
+            Queue::Codel($discipline) => $call,
         }
     };
 }
@@ -233,6 +238,7 @@ impl Queue {
         Ok(match config.queue {
             QueueKind::Fifo => Self::Fifo(Fifo::new(config.resolved_limit())),
             QueueKind::Dualpi2 => Self::Dualpi2(Box::new(Dualpi2::new(config, seed, start))),
+            QueueKind::Codel => Self::Codel(Box::new(Codel::new(config))),
             QueueKind::Tbf => Self::Tbf(Box::new(Tbf::new(config, start))),
         })
     }

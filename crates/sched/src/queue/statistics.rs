@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::codel::CodelStatistics;
 use super::dualpi2::Dualpi2Statistics;
 use super::tbf::TbfStatistics;
 use crate::netem::NetemStatistics;
@@ -18,6 +19,8 @@ pub enum Statistics {
     Dualpi2(Dualpi2Statistics),
     /// Of `tbf`.
     Tbf(TbfStatistics),
+    /// Of `codel`.
+    Codel(CodelStatistics),
 }
 
 impl Statistics {
@@ -28,6 +31,7 @@ impl Statistics {
             Self::Netem(_) => "netem",
             Self::Dualpi2(_) => "dualpi2",
             Self::Tbf(_) => "tbf",
+            Self::Codel(_) => "codel",
         }
     }
 
@@ -44,6 +48,7 @@ impl Statistics {
             Self::Netem(netem) => netem.counters(),
             Self::Dualpi2(statistics) => statistics.counters(),
             Self::Tbf(statistics) => statistics.counters(),
+            Self::Codel(statistics) => statistics.counters(),
         }
     }
 }
@@ -56,6 +61,7 @@ impl fmt::Display for Statistics {
             Self::Netem(netem) => netem.fmt(f),
             Self::Dualpi2(statistics) => statistics.fmt(f),
             Self::Fifo | Self::Tbf(_) => Ok(()),
+            Self::Codel(statistics) => statistics.fmt(f),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! else does. The files are this project's own recordings; `data/README.md` says how to read them.
 #![expect(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
 
+mod codel;
 mod compare;
 mod device;
 mod distribution;

@@ -1,0 +1,235 @@
+//! `codel`: a fifo that signals congestion when its packets wait for long (RFC 8289).
+
+use core::fmt;
+use std::collections::VecDeque;
+
+use super::{Backlog, Discipline, Effects, Queued, Served, Statistics};
+use crate::config::LinkConfig;
+use crate::output::{DropReason, Mark};
+use crate::time::Instant;
+
+mod config;
+mod control;
+mod law;
+#[cfg(test)]
+mod tests;
+
+pub use config::CodelConfig;
+pub use control::{Control, Head, Verdict};
+pub use law::{Arithmetic, Law};
+
+/// A fifo of packets with one CoDel controller at its head.
+#[derive(Debug)]
+pub struct Codel {
+    packets: VecDeque<Queued>,
+    /// Packets that it holds at most.
+    limit: u64,
+    law: Law,
+    control: Control,
+    /// The packets waiting and the one handed out last, which counts in the limit.
+    held: Backlog,
+    serving: Backlog,
+    counters: CodelStatistics,
+    /// How long the packet judged last had waited, in the law's unit.
+    sojourn: u64,
+    /// The last dequeue.
+    asked: Instant,
+}
+
+/// Counters of codel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodelStatistics {
+    /// Signals sent in this episode and those just before it.
+    pub count: u64,
+    /// `count` at the beginning of this episode.
+    pub lastcount: u64,
+    /// How long the packet judged last had waited, in microseconds.
+    pub ldelay: u64,
+    /// Whether an episode of signals is going on.
+    pub dropping: bool,
+    /// From the last dequeue to the next signal, in microseconds; 0 outside an episode.
+    pub drop_next: u64,
+    /// Bytes of the largest packet judged.
+    pub maxpacket: u64,
+    /// Packets marked by the controller.
+    pub ecn_mark: u64,
+    /// Packets dropped for want of room.
+    pub drop_overlimit: u64,
+    /// Packets marked because they had waited for longer than ce_threshold.
+    pub ce_mark: u64,
+}
+
+impl CodelStatistics {
+    /// Under the names that `tc -s -j qdisc` gives them.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("count", self.count),
+            ("lastcount", self.lastcount),
+            ("ldelay", self.ldelay),
+            ("dropping", u64::from(self.dropping)),
+            ("drop_next", self.drop_next),
+            ("maxpacket", self.maxpacket),
+            ("ecn_mark", self.ecn_mark),
+            ("drop_overlimit", self.drop_overlimit),
+            ("ce_mark", self.ce_mark),
+        ]
+    }
+}
+
+/// The lines that `tc -s qdisc` prints.
+impl fmt::Display for CodelStatistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dropping = if self.dropping { " dropping" } else { "" };
+        let (ldelay, drop_next) = (Rounded(self.ldelay), Rounded(self.drop_next));
+        writeln!(
+            f,
+            "count {} lastcount {} ldelay {ldelay}{dropping} drop_next {drop_next}",
+            self.count, self.lastcount
+        )?;
+        write!(
+            f,
+            "maxpacket {} ecn_mark {} drop_overlimit {}",
+            self.maxpacket, self.ecn_mark, self.drop_overlimit
+        )?;
+        if self.ce_mark > 0 { write!(f, " ce_mark {}", self.ce_mark) } else { Ok(()) }
+    }
+}
+
+impl Codel {
+    /// An empty queue. `config` is valid.
+    pub fn new(config: &LinkConfig) -> Self {
+        Self {
+            packets: VecDeque::new(),
+            limit: config.resolved_limit().packets,
+            law: config.codel.law(config),
+            control: Control::new(),
+            held: Backlog::default(),
+            serving: Backlog::default(),
+            counters: CodelStatistics::default(),
+            sojourn: 0,
+            asked: Instant::ZERO,
+        }
+    }
+
+    /// What the controller makes of `queued`, which has just been taken from the head.
+    #[inline]
+    fn judge(&mut self, queued: &Queued, now: Instant) -> Verdict {
+        let head = Head {
+            entered: queued.entered,
+            now,
+            backlog: self.held.bytes,
+            markable: queued.packet.ecn.is_capable(),
+        };
+        self.sojourn = self.law.sojourn(queued.entered, now);
+        self.counters.maxpacket = self.counters.maxpacket.max(queued.bytes);
+        self.control.judge(&self.law, &head)
+    }
+
+    /// The packet with what was decided and what the ce_threshold says besides.
+    #[inline]
+    fn leave(&mut self, queued: Queued, verdict: Verdict) -> Served {
+        let late = self.law.above_ce_threshold(self.sojourn) && queued.packet.ecn.is_capable();
+        self.counters.ecn_mark += u64::from(verdict == Verdict::Mark);
+        self.counters.ce_mark += u64::from(late);
+        self.held.add(&queued);
+        self.serving.add(&queued);
+        let mark = if late || verdict == Verdict::Mark { Mark::Ce } else { Mark::None };
+        Served { mark, ..Served::untouched(queued) }
+    }
+}
+
+impl Discipline for Codel {
+    fn enqueue(&mut self, queued: Queued, effects: &mut Effects) {
+        let mut then = self.held;
+        then.add(&queued);
+        if then.packets > self.limit {
+            self.counters.drop_overlimit += u64::from(queued.packet.segments);
+            effects.drop(&queued.packet, DropReason::Limit);
+            return;
+        }
+        self.held = then;
+        self.packets.push_back(queued);
+    }
+
+    fn dequeue(&mut self, now: Instant, effects: &mut Effects) -> Option<Served> {
+        self.served();
+        self.asked = now;
+        while let Some(queued) = self.packets.pop_front() {
+            self.held.remove(&queued);
+            let verdict = self.judge(&queued, now);
+            if verdict != Verdict::Drop {
+                return Some(self.leave(queued, verdict));
+            }
+            effects.drop(&queued.packet, DropReason::Congested);
+        }
+        self.control.empty(&self.law);
+        None
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        None
+    }
+
+    fn served(&mut self) {
+        self.held.packets -= self.serving.packets;
+        self.held.bytes -= self.serving.bytes;
+        self.serving = Backlog::default();
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog {
+            packets: self.held.packets - self.serving.packets,
+            bytes: self.held.bytes - self.serving.bytes,
+        }
+    }
+
+    /// The controller goes on with its new parameters. A lower limit drops from the tail.
+    fn configure(&mut self, config: &LinkConfig, _now: Instant, effects: &mut Effects) {
+        self.limit = config.resolved_limit().packets;
+        self.law = config.codel.law(config);
+        while self.held.packets > self.limit
+            && let Some(last) = self.packets.pop_back()
+        {
+            self.held.remove(&last);
+            effects.drop(&last.packet, DropReason::Limit);
+        }
+    }
+
+    fn statistics(&self) -> Statistics {
+        let next = self.control.next_signal(&self.law, self.asked);
+        Statistics::Codel(CodelStatistics {
+            count: self.control.count().into(),
+            lastcount: self.control.last_count().into(),
+            ldelay: self.law.micros(self.sojourn),
+            dropping: next.is_some(),
+            drop_next: self.law.micros(next.unwrap_or(0)),
+            ..self.counters
+        })
+    }
+}
+
+/// Microseconds with three digits, as `tc` prints times: `55.2ms`.
+struct Rounded(u64);
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, name) = match self.0 {
+            0..1_000 => return write!(f, "{}us", self.0),
+            1_000..1_000_000 => (1_000, "ms"),
+            _ => (1_000_000, "s"),
+        };
+        let decimals = match self.0 / unit {
+            0..10 => 2,
+            10..100 => 1,
+            _ => 0,
+        };
+        let scale = 10_u64.pow(decimals);
+        let scaled = self.0.saturating_mul(scale).saturating_add(unit / 2) / unit;
+        let (whole, rest) = (scaled / scale, scaled % scale);
+        if rest == 0 {
+            return write!(f, "{whole}{name}");
+        }
+        let rest = format!("{rest:0width$}", width = decimals as usize);
+        write!(f, "{whole}.{}{name}", rest.trim_end_matches('0'))
+    }
+}
