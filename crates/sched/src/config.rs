@@ -3,6 +3,7 @@
 use crate::impair::{Correlated, Distribution, Impair, Loss, Reorder, Slot};
 use crate::netem::NetemOptions;
 use crate::queue::codel::CodelConfig;
+use crate::queue::fq_codel::FqCodelConfig;
 use crate::queue::tbf::TbfConfig;
 use crate::queue::{Dualpi2Config, QueueLimit};
 use crate::time::Duration;
@@ -59,6 +60,8 @@ pub struct LinkConfig {
     pub dualpi2: Dualpi2Config,
     /// `codel.*`: parameters of `queue=codel`.
     pub codel: CodelConfig,
+    /// `fq_codel.*`: parameters of `queue=fq_codel`.
+    pub fq_codel: FqCodelConfig,
     /// `tbf.*`: parameters of `queue=tbf`.
     pub tbf: TbfConfig,
     /// `limit`: what the queue holds. `None` = the default, see [`Limit::DEFAULT`].
@@ -92,6 +95,8 @@ pub enum QueueKind {
     Tbf,
     /// Fifo with an AQM that bounds waits (RFC 8289).
     Codel,
+    /// Flows in turn, each with CoDel (RFC 8290).
+    FqCodel,
 }
 
 impl QueueKind {
@@ -101,12 +106,13 @@ impl QueueKind {
             Self::Fifo | Self::Tbf => None,
             Self::Dualpi2 => Some(Dualpi2Config::LIMIT),
             Self::Codel => Some(CodelConfig::DEFAULT_LIMIT),
+            Self::FqCodel => Some(FqCodelConfig::DEFAULT_LIMIT),
         }
     }
 
     /// Whether the discipline decides about single packets, so that a burst must be cut first.
     pub const fn decides_per_packet(self) -> bool {
-        matches!(self, Self::Dualpi2 | Self::Codel)
+        matches!(self, Self::Dualpi2 | Self::Codel | Self::FqCodel)
     }
 }
 
@@ -168,6 +174,7 @@ impl Default for LinkConfig {
             queue: QueueKind::default(),
             dualpi2: Dualpi2Config::default(),
             codel: CodelConfig::default(),
+            fq_codel: FqCodelConfig::default(),
             tbf: TbfConfig::default(),
             limit: None,
             gso: Gso::default(),
@@ -192,6 +199,7 @@ impl LinkConfig {
             QueueKind::Fifo | QueueKind::Tbf => false,
             QueueKind::Dualpi2 => true,
             QueueKind::Codel => self.codel.may_mark(),
+            QueueKind::FqCodel => self.fq_codel.codel.may_mark(),
         };
         by_queue || self.ecn
     }

@@ -14,6 +14,7 @@ use crate::words;
 
 mod codel;
 mod dualpi2;
+mod fq_codel;
 mod impair;
 mod link;
 mod netem;
@@ -84,6 +85,12 @@ pub const TABLES: &[Table] = &[
         rows: codel::ROWS,
         needs: "queue=codel",
         applies: |c| c.queue == QueueKind::Codel,
+    },
+    Table {
+        name: "fq_codel",
+        rows: fq_codel::ROWS,
+        needs: "queue=fq_codel",
+        applies: |c| c.queue == QueueKind::FqCodel,
     },
 ];
 
@@ -313,10 +320,10 @@ fn usage(parameter: &Parameter) -> String {
 /// Words of other tools for the same.
 const SYNONYMS: &[(&str, &str)] =
     &[("bandwidth", "rate"), ("bw", "rate"), ("latency", "delay"), ("rtt", "delay")];
-
 /// Words that later versions know.
 const LATER: &[&str] = &["trace", "backpressure"];
-const LATER_QUEUES: &[&str] = &["fq", "fq_codel", "jens"];
+const LATER_QUEUES: &[&str] = &["fq", "jens"];
+
 const LOSS_AT: &[(&str, LossAt)] = &[("before", LossAt::Before), ("after", LossAt::After)];
 const GSO: &[(&str, Gso)] = &[("split", Gso::Split), ("keep", Gso::Keep), ("auto", Gso::Auto)];
 const QUEUES: &[(&str, QueueKind)] = &[
@@ -324,6 +331,7 @@ const QUEUES: &[(&str, QueueKind)] = &[
     ("dualpi2", QueueKind::Dualpi2),
     ("tbf", QueueKind::Tbf),
     ("codel", QueueKind::Codel),
+    ("fq_codel", QueueKind::FqCodel),
 ];
 
 fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {

@@ -92,6 +92,7 @@ impl LinkConfig {
             QueueKind::Dualpi2 => self.dualpi2.validate(self),
             QueueKind::Tbf => self.tbf.validate(self),
             QueueKind::Codel => self.codel.validate("codel", self),
+            QueueKind::FqCodel => self.fq_codel.validate(self),
         }
     }
 

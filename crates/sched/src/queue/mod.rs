@@ -14,6 +14,7 @@ use crate::time::{Duration, Instant};
 pub mod codel;
 pub mod dualpi2;
 pub mod fifo;
+pub mod fq_codel;
 mod show;
 mod statistics;
 pub mod tbf;
@@ -21,6 +22,7 @@ pub mod tbf;
 pub use codel::Codel;
 pub use dualpi2::{Dualpi2, Dualpi2Config};
 pub use fifo::{Fifo, QueueLimit};
+pub use fq_codel::FqCodel;
 pub use show::show;
 pub use statistics::Statistics;
 pub use tbf::Tbf;
@@ -212,6 +214,8 @@ pub enum Queue {
     Tbf(Box<Tbf>),
     /// `codel`.
     Codel(Box<Codel>),
+    /// `fq_codel`.
+    FqCodel(Box<FqCodel>),
 }
 
 /// Calls the same method of whichever discipline it is. One line per discipline.
@@ -223,6 +227,7 @@ macro_rules! each {
             Queue::Dualpi2($discipline) => $call,
             Queue::Tbf($discipline) => $call,
             Queue::Codel($discipline) => $call,
+            Queue::FqCodel($discipline) => $call,
         }
     };
 }
@@ -239,6 +244,7 @@ impl Queue {
             QueueKind::Fifo => Self::Fifo(Fifo::new(config.resolved_limit())),
             QueueKind::Dualpi2 => Self::Dualpi2(Box::new(Dualpi2::new(config, seed, start))),
             QueueKind::Codel => Self::Codel(Box::new(Codel::new(config))),
+            QueueKind::FqCodel => Self::FqCodel(Box::new(FqCodel::new(config))),
             QueueKind::Tbf => Self::Tbf(Box::new(Tbf::new(config, start))),
         })
     }

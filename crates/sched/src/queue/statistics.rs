@@ -4,6 +4,7 @@ use core::fmt;
 
 use super::codel::CodelStatistics;
 use super::dualpi2::Dualpi2Statistics;
+use super::fq_codel::FqCodelStatistics;
 use super::tbf::TbfStatistics;
 use crate::netem::NetemStatistics;
 
@@ -21,6 +22,8 @@ pub enum Statistics {
     Tbf(TbfStatistics),
     /// Of `codel`.
     Codel(CodelStatistics),
+    /// Of `fq_codel`.
+    FqCodel(FqCodelStatistics),
 }
 
 impl Statistics {
@@ -32,6 +35,7 @@ impl Statistics {
             Self::Dualpi2(_) => "dualpi2",
             Self::Tbf(_) => "tbf",
             Self::Codel(_) => "codel",
+            Self::FqCodel(_) => "fq_codel",
         }
     }
 
@@ -49,6 +53,7 @@ impl Statistics {
             Self::Dualpi2(statistics) => statistics.counters(),
             Self::Tbf(statistics) => statistics.counters(),
             Self::Codel(statistics) => statistics.counters(),
+            Self::FqCodel(statistics) => statistics.counters(),
         }
     }
 }
@@ -62,6 +67,7 @@ impl fmt::Display for Statistics {
             Self::Dualpi2(statistics) => statistics.fmt(f),
             Self::Fifo | Self::Tbf(_) => Ok(()),
             Self::Codel(statistics) => statistics.fmt(f),
+            Self::FqCodel(statistics) => statistics.fmt(f),
         }
     }
 }

@@ -13,5 +13,6 @@ mod distribution;
 mod dualpi2;
 mod fifo;
 mod file;
+mod fq_codel;
 mod netem;
 mod tbf;

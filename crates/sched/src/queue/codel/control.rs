@@ -148,7 +148,10 @@ impl Control {
     /// The first signal of an episode, which goes on where the last one ended if that was recent.
     fn begin(&mut self, law: &Law, head: &Head, now: u64) -> Verdict {
         let signals = self.count.saturating_sub(self.last_count);
-        if signals > 1 && law.is_recent(self.next_signal, now) {
+        // Before the first episode there is nothing to go on from, though drops for want of room
+        // may have been added.
+        let again = self.last_count > 0 && law.is_recent(self.next_signal, now);
+        if signals > 1 && again {
             self.count = signals;
             self.root = self.root.step(self.count);
         } else {

@@ -99,6 +99,18 @@ fn an_episode_soon_after_the_last_goes_on_at_its_rate() {
 }
 
 #[test]
+fn drops_before_the_first_episode_do_not_make_it_the_second() {
+    for words in ["codel.arithmetic=rfc", "codel.arithmetic=linux"] {
+        let mut control = Control::new();
+        control.add(64);
+        let all = signals(&law(words), &mut control, 6 * MILLISECOND, 9_000, 150 * MILLISECOND);
+        assert_eq!((all.len(), control.count()), (1, 1), "{words}");
+        control.add(64);
+        assert_eq!((control.count(), control.last_count()), (65, 1), "{words}");
+    }
+}
+
+#[test]
 fn a_long_wait_for_the_link_drops_several_at_once_and_then_lets_one_go() {
     let mut codel = Codel::new(&config(""));
     let mut effects = Effects::default();
