@@ -61,6 +61,37 @@ impl Loss {
         }
     }
 
+    /// The share of packets that is lost in the long run, in millionths, rounded to the nearest.
+    ///
+    /// Gilbert-Elliott: `p / (p + r) (1-h) + r / (p + r) (1-k)`. 4 states: with weights `P31 P23`,
+    /// `P13 P32`, `P13 P23` and `P14 P31 P23` for states 1 to 4, those of 3 and 4 of all.
+    pub fn expected_ppm(&self) -> u32 {
+        let raw = |share: Probability| u128::from(share.as_raw());
+        let one = raw(Probability::ONE);
+        let (part, whole) = match *self {
+            Self::None => (0, one),
+            Self::Random { probability, .. } => (raw(probability), one),
+            Self::GilbertElliott { p: Probability::ZERO, one_minus_k, .. } => {
+                (raw(one_minus_k), one)
+            }
+            Self::GilbertElliott { p, r, one_minus_h, one_minus_k } => {
+                let (p, r) = (raw(p), raw(r));
+                (p * raw(one_minus_h) + r * raw(one_minus_k), (p + r) * one)
+            }
+            Self::FourState { p13: Probability::ZERO, p14, .. } => (raw(p14), one + raw(p14)),
+            Self::FourState { p13, p31, p32, p23, p14 } => {
+                let [p13, p31, p32, p14] = [p13, p31, p32, p14].map(raw);
+                // State 2 is left for state 3 alone, and never entered while P32 is 0.
+                let p23 = if p32 == 0 { one } else { raw(p23) };
+                let lost = p13 * p23 * one + p14 * p31 * p23;
+                (lost, lost + p31 * p23 * one + p13 * p32 * one)
+            }
+        };
+        // Products of three shares: at most 4 * 2^96, and the part of a million below 2^118.
+        let ppm = (part * 2_000_000 + whole) / (2 * whole);
+        u32::try_from(ppm).unwrap_or(1_000_000)
+    }
+
     /// Whether a packet can be lost.
     pub fn is_none(&self) -> bool {
         *self == Self::None

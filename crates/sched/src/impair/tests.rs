@@ -46,6 +46,34 @@ fn loss_is_read_in_the_words_and_order_of_tc() {
 }
 
 #[test]
+fn a_model_loses_in_the_long_run_what_its_chain_says() {
+    for (text, ppm) in [
+        ("0%", 0),
+        ("1%", 10_000),
+        ("100%,50%", 1_000_000),
+        // Gilbert-Elliott: p / (p + r) bad.
+        ("gemodel,1%", 10_000),
+        ("gemodel,1%,9%", 100_000),
+        ("gemodel,1%,9%,50%,10%", 140_000),
+        ("gemodel,0%,5%,100%,7%", 70_000),
+        ("gemodel,1%,0%", 1_000_000),
+        // 4 states: P13 / (P13 + P31) of two.
+        ("state,1%", 10_000),
+        ("state,1%,9%", 100_000),
+        ("state,100%,0%", 1_000_000),
+        // 1 and 4 by turns, a third of them in 4.
+        ("state,0%,0%,0%,100%,50%", 333_333),
+        // Weights of 1 to 4: 0.3 * 0.5, 0.1 * 0.2, 0.1 * 0.5, 0.2 * 0.3 * 0.5.
+        ("state,10%,30%,20%,50%,20%", 320_000),
+        // A burst's end from which nothing leads back.
+        ("state,1%,0%,50%,0%", 0),
+        ("state,1%,50%,0%,0%", 19_608),
+    ] {
+        assert_eq!(text.parse::<Loss>().unwrap().expected_ppm(), ppm, "{text}");
+    }
+}
+
+#[test]
 fn every_impairment_is_read() {
     let config = parse(
         "delay=20ms jitter=5ms,25% distribution=paretonormal reorder=25%,50%,gap=5 \
