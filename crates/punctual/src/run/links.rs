@@ -7,6 +7,7 @@ use std::path::Path;
 use punctual_sched::LinkConfig;
 use punctual_sched::parameter::ConfigBuilder;
 
+use super::tables;
 use crate::cli::RunOptions;
 use crate::failure::Failure;
 use crate::log::Direction;
@@ -33,13 +34,15 @@ impl Links {
             let mut builder = ConfigBuilder::default();
             builder.set("hold", &hold.to_string(), "default").map_err(Failure::usage)?;
             for (place, name, value) in file.both.iter().chain(table) {
-                builder.set(name, value, place).map_err(Failure::usage)?;
+                let value = tables::value_of(name, value)
+                    .map_err(|error| Failure::usage(error.within(place)))?;
+                builder.set(name, &value, place).map_err(Failure::usage)?;
             }
-            if let Some(text) = &options.both {
-                builder.words(text, "--both").map_err(Failure::usage)?;
-            }
-            if let Some(text) = text {
-                builder.words(text, option).map_err(Failure::usage)?;
+            for (option, text) in [("--both", options.both.as_ref()), (option, text)] {
+                let Some(text) = text else { continue };
+                let text =
+                    tables::words(text).map_err(|error| Failure::usage(error.within(option)))?;
+                builder.words(&text, option).map_err(Failure::usage)?;
             }
             builder.finish().map_err(Failure::usage)
         };

@@ -9,6 +9,7 @@ mod live;
 mod session;
 mod summary;
 mod supervise;
+mod tables;
 mod witness;
 
 use std::ffi::OsString;
