@@ -5,7 +5,7 @@ use crate::netem::NetemOptions;
 use crate::queue::codel::CodelConfig;
 use crate::queue::fq_codel::FqCodelConfig;
 use crate::queue::tbf::TbfConfig;
-use crate::queue::{Dualpi2Config, QueueLimit};
+use crate::queue::{Dualpi2Config, FqConfig, QueueLimit};
 use crate::time::Duration;
 use crate::units::{Probability, Rate};
 
@@ -71,6 +71,8 @@ pub struct LinkConfig {
     /// Bytes of memory that packets may hold from arrival to due time; resolved by the driver
     /// once and logged, so that a replay drops at the same packet.
     pub hold_limit: u64,
+    /// `fq.*`: parameters of `queue=fq`.
+    pub fq: FqConfig,
 }
 
 /// Where random loss strikes.
@@ -97,6 +99,8 @@ pub enum QueueKind {
     Codel,
     /// Flows in turn, each with CoDel (RFC 8290).
     FqCodel,
+    /// Fair queueing with pacing for each flow.
+    Fq,
 }
 
 impl QueueKind {
@@ -107,12 +111,13 @@ impl QueueKind {
             Self::Dualpi2 => Some(Dualpi2Config::LIMIT),
             Self::Codel => Some(CodelConfig::DEFAULT_LIMIT),
             Self::FqCodel => Some(FqCodelConfig::DEFAULT_LIMIT),
+            Self::Fq => Some(FqConfig::LIMIT),
         }
     }
 
     /// Whether the discipline decides about single packets, so that a burst must be cut first.
     pub const fn decides_per_packet(self) -> bool {
-        matches!(self, Self::Dualpi2 | Self::Codel | Self::FqCodel)
+        matches!(self, Self::Dualpi2 | Self::Codel | Self::FqCodel | Self::Fq)
     }
 }
 
@@ -179,6 +184,7 @@ impl Default for LinkConfig {
             limit: None,
             gso: Gso::default(),
             hold_limit: Self::HOLD_LIMIT,
+            fq: FqConfig::default(),
         }
     }
 }
@@ -200,6 +206,7 @@ impl LinkConfig {
             QueueKind::Dualpi2 => true,
             QueueKind::Codel => self.codel.may_mark(),
             QueueKind::FqCodel => self.fq_codel.codel.may_mark(),
+            QueueKind::Fq => self.fq.ce_threshold.is_some(),
         };
         by_queue || self.ecn
     }

@@ -60,7 +60,7 @@ impl TransmitTime {
 impl Packet {
     /// A packet as a router sees one: its priority follows from the DSCP, no socket, no transmit
     /// time, no mark.
-    pub fn on_path(handle: u64, arrival: Instant, len: u32, flow: u32) -> Self {
+    pub const fn on_path(handle: u64, arrival: Instant, len: u32, flow: u32) -> Self {
         Self {
             handle,
             arrival,

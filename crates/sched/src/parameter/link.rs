@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Parameter] = &[
     },
     Parameter {
         name: "queue",
-        takes: "fifo|dualpi2|tbf|codel|fq_codel",
+        takes: "fifo|dualpi2|tbf|codel|fq_codel|fq",
         default: "fifo",
         help: "queue discipline",
         set: |c, v| queue(v).map(|v| c.queue = v),

@@ -14,6 +14,7 @@ use crate::words;
 
 mod codel;
 mod dualpi2;
+mod fq;
 mod fq_codel;
 mod impair;
 mod link;
@@ -92,6 +93,7 @@ pub const TABLES: &[Table] = &[
         needs: "queue=fq_codel",
         applies: |c| c.queue == QueueKind::FqCodel,
     },
+    Table { name: "fq", rows: fq::ROWS, needs: "queue=fq", applies: |c| c.queue == QueueKind::Fq },
 ];
 
 /// Every parameter, in the order of help and reports.
@@ -322,7 +324,7 @@ const SYNONYMS: &[(&str, &str)] =
     &[("bandwidth", "rate"), ("bw", "rate"), ("latency", "delay"), ("rtt", "delay")];
 /// Words that later versions know.
 const LATER: &[&str] = &["trace", "backpressure"];
-const LATER_QUEUES: &[&str] = &["fq", "jens"];
+const LATER_QUEUES: &[&str] = &["jens"];
 
 const LOSS_AT: &[(&str, LossAt)] = &[("before", LossAt::Before), ("after", LossAt::After)];
 const GSO: &[(&str, Gso)] = &[("split", Gso::Split), ("keep", Gso::Keep), ("auto", Gso::Auto)];
@@ -332,6 +334,7 @@ const QUEUES: &[(&str, QueueKind)] = &[
     ("tbf", QueueKind::Tbf),
     ("codel", QueueKind::Codel),
     ("fq_codel", QueueKind::FqCodel),
+    ("fq", QueueKind::Fq),
 ];
 
 fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {

@@ -14,6 +14,7 @@ use crate::time::{Duration, Instant};
 pub mod codel;
 pub mod dualpi2;
 pub mod fifo;
+pub mod fq;
 pub mod fq_codel;
 mod show;
 mod statistics;
@@ -22,6 +23,7 @@ pub mod tbf;
 pub use codel::Codel;
 pub use dualpi2::{Dualpi2, Dualpi2Config};
 pub use fifo::{Fifo, QueueLimit};
+pub use fq::{Fq, FqConfig, FqStatistics};
 pub use fq_codel::FqCodel;
 pub use show::show;
 pub use statistics::Statistics;
@@ -216,6 +218,8 @@ pub enum Queue {
     Codel(Box<Codel>),
     /// `fq_codel`.
     FqCodel(Box<FqCodel>),
+    /// `fq`.
+    Fq(Box<Fq>),
 }
 
 /// Calls the same method of whichever discipline it is. One line per discipline.
@@ -228,6 +232,7 @@ macro_rules! each {
             Queue::Tbf($discipline) => $call,
             Queue::Codel($discipline) => $call,
             Queue::FqCodel($discipline) => $call,
+            Queue::Fq($discipline) => $call,
         }
     };
 }
@@ -246,6 +251,7 @@ impl Queue {
             QueueKind::Codel => Self::Codel(Box::new(Codel::new(config))),
             QueueKind::FqCodel => Self::FqCodel(Box::new(FqCodel::new(config))),
             QueueKind::Tbf => Self::Tbf(Box::new(Tbf::new(config, start))),
+            QueueKind::Fq => Self::Fq(Box::new(Fq::new(config, seed, start))),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::FqStatistics;
 use super::codel::CodelStatistics;
 use super::dualpi2::Dualpi2Statistics;
 use super::fq_codel::FqCodelStatistics;
@@ -24,6 +25,8 @@ pub enum Statistics {
     Codel(CodelStatistics),
     /// Of `fq_codel`.
     FqCodel(FqCodelStatistics),
+    /// Those of `fq`.
+    Fq(FqStatistics),
 }
 
 impl Statistics {
@@ -36,6 +39,7 @@ impl Statistics {
             Self::Tbf(_) => "tbf",
             Self::Codel(_) => "codel",
             Self::FqCodel(_) => "fq_codel",
+            Self::Fq(_) => "fq",
         }
     }
 
@@ -54,6 +58,7 @@ impl Statistics {
             Self::Tbf(statistics) => statistics.counters(),
             Self::Codel(statistics) => statistics.counters(),
             Self::FqCodel(statistics) => statistics.counters(),
+            Self::Fq(fq) => fq.counters(),
         }
     }
 }
@@ -68,6 +73,7 @@ impl fmt::Display for Statistics {
             Self::Fifo | Self::Tbf(_) => Ok(()),
             Self::Codel(statistics) => statistics.fmt(f),
             Self::FqCodel(statistics) => statistics.fmt(f),
+            Self::Fq(fq) => fq.fmt(f),
         }
     }
 }

@@ -13,6 +13,7 @@ mod distribution;
 mod dualpi2;
 mod fifo;
 mod file;
+mod fq;
 mod fq_codel;
 mod netem;
 mod tbf;

@@ -1,0 +1,338 @@
+//! Flows that wait for their time.
+//!
+//! A hierarchy of timing wheels with bitmaps (Varghese and Lauck, SOSP 1987; as schedulers of
+//! packets: Carousel, SIGCOMM 2017; Eiffel, NSDI 2019), which other wheels pay for with early or
+//! late timers. This one is exact to the nanosecond: the flows of the slot that is due next are
+//! sorted in a small heap, so that what a flow costs grows with the number of its neighbours within
+//! four microseconds and not with that of all flows.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::slab::{NONE, Node, Slab};
+use super::throttled::Throttled;
+use crate::time::Instant;
+
+/// Flows that wait, in timing wheels.
+#[derive(Debug)]
+pub struct Wheel {
+    /// The slot, counted from time 0, whose flows are in `near`, together with all earlier ones.
+    /// Never later than the latest `now`.
+    cursor: u64,
+    /// Time, order of coming, flow.
+    near: BinaryHeap<Reverse<u128>>,
+    /// Order of coming of the next entry of `near`.
+    order: u32,
+    levels: Vec<Level>,
+    /// Bit `n`: `levels[n]` holds something.
+    occupied: u32,
+    entries: Slab<Entries>,
+    len: u32,
+}
+
+impl Default for Wheel {
+    fn default() -> Self {
+        Self {
+            cursor: 0,
+            near: BinaryHeap::new(),
+            order: 0,
+            levels: vec![Level::EMPTY; LEVELS],
+            occupied: 0,
+            entries: Slab::new(),
+            len: 0,
+        }
+    }
+}
+
+impl Throttled for Wheel {
+    #[inline]
+    fn count(&self) -> u32 {
+        self.len
+    }
+
+    fn insert(&mut self, flow: u32, time: Instant, now: Instant) {
+        if self.len == 0 {
+            self.cursor = slot_of(now.as_nanos());
+        }
+        self.len += 1;
+        self.place(flow, time.as_nanos());
+    }
+
+    fn first(&self) -> Option<Instant> {
+        let time = if let Some(Reverse(key)) = self.near.peek() {
+            time_of(*key)
+        } else {
+            let (level, slot) = self.first_slot()?;
+            self.levels[level].slots[slot].earliest
+        };
+        Some(Instant::from_nanos(time))
+    }
+
+    fn approach(&mut self, now: Instant, mut flow: impl FnMut(u32)) {
+        if self.near.is_empty() && self.fill_near(now.as_nanos()) {
+            self.near.iter().for_each(|Reverse(key)| flow(flow_of(*key)));
+        }
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<u32> {
+        if self.near.is_empty() && !self.fill_near(now.as_nanos()) {
+            return None;
+        }
+        let Reverse(key) = self.near.peek()?;
+        if time_of(*key) > now.as_nanos() {
+            return None;
+        }
+        let Reverse(key) = self.near.pop()?;
+        self.len -= 1;
+        Some(flow_of(key))
+    }
+
+    fn memory(&self) -> usize {
+        let near = self.near.capacity() * size_of::<u128>();
+        near + self.levels.len() * size_of::<Level>() + self.entries.memory()
+    }
+}
+
+impl Wheel {
+    fn place(&mut self, flow: u32, time: u64) {
+        let slot = slot_of(time);
+        if slot <= self.cursor {
+            if self.near.is_empty() {
+                self.order = 0;
+            }
+            self.near.push(Reverse(key(time, self.order, flow)));
+            self.order = self.order.saturating_add(1);
+            return;
+        }
+        // The level is that of the highest bits in which the slot differs from the cursor: above,
+        // both are the same, so that every flow of a level is earlier than those of the next one.
+        let level = (slot ^ self.cursor).ilog2() / SLOT_BITS;
+        self.occupied |= 1 << level;
+        let number = slot_in(slot, level);
+        let level = &mut self.levels[level as usize];
+        level.push(&mut self.entries, number, flow, time);
+    }
+
+    /// Moves the cursor to the earliest time in the wheels, if that is not after `now`, and the
+    /// flows of its slot to where they belong then: those nearest to `near`.
+    fn fill_near(&mut self, now: u64) -> bool {
+        let Some((level, slot)) = self.first_slot() else { return false };
+        let earliest = self.levels[level].slots[slot].earliest;
+        if earliest > now {
+            return false;
+        }
+        self.cursor = slot_of(earliest);
+        let mut taken = self.levels[level].take(slot);
+        if self.levels[level].words == 0 {
+            self.occupied &= !(1 << level);
+        }
+        while taken != NONE {
+            let entries = self.entries[taken];
+            self.entries.give(taken);
+            for entry in 0..entries.len as usize {
+                self.place(entries.flows[entry], entries.times[entry]);
+            }
+            taken = entries.next;
+        }
+        true
+    }
+
+    /// Level and number of the earliest slot that holds something.
+    fn first_slot(&self) -> Option<(usize, usize)> {
+        if self.occupied == 0 {
+            return None;
+        }
+        let level = self.occupied.trailing_zeros() as usize;
+        Some((level, self.levels[level].first()))
+    }
+}
+
+/// A wheel. A slot of the first one is [`WIDTH_BITS`] wide; one of any other is as wide as the
+/// whole wheel below.
+#[derive(Clone, Debug)]
+struct Level {
+    /// Bit `n`: `bits[n]` is not 0.
+    words: u32,
+    /// Which slots hold something.
+    bits: [u64; SLOTS / 64],
+    slots: [Slot; SLOTS],
+}
+
+/// The flows that wait for a time in the same part of a wheel, as they came in.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    earliest: u64,
+    first: u32,
+    last: u32,
+}
+
+impl Slot {
+    const EMPTY: Self = Self { earliest: u64::MAX, first: NONE, last: NONE };
+}
+
+impl Level {
+    const EMPTY: Self = Self { words: 0, bits: [0; SLOTS / 64], slots: [Slot::EMPTY; SLOTS] };
+
+    fn first(&self) -> usize {
+        let word = self.words.trailing_zeros() as usize;
+        word * 64 + self.bits[word].trailing_zeros() as usize
+    }
+
+    fn push(&mut self, entries: &mut Slab<Entries>, number: usize, flow: u32, time: u64) {
+        let slot = &mut self.slots[number];
+        if slot.first == NONE {
+            self.words |= 1 << (number / 64);
+            self.bits[number / 64] |= 1 << (number % 64);
+            slot.first = entries.take();
+            slot.last = slot.first;
+            entries[slot.last] = Entries::FREE;
+        } else if entries[slot.last].len as usize == ENTRIES {
+            let last = entries.take();
+            entries[last] = Entries::FREE;
+            entries[slot.last].next = last;
+            slot.last = last;
+        }
+        slot.earliest = slot.earliest.min(time);
+        let last = &mut entries[slot.last];
+        let end = last.len as usize % ENTRIES;
+        (last.times[end], last.flows[end]) = (time, flow);
+        last.len += 1;
+    }
+
+    /// Empties a slot; its entries are the caller's.
+    fn take(&mut self, number: usize) -> u32 {
+        self.bits[number / 64] &= !(1 << (number % 64));
+        if self.bits[number / 64] == 0 {
+            self.words &= !(1 << (number / 64));
+        }
+        core::mem::replace(&mut self.slots[number], Slot::EMPTY).first
+    }
+}
+
+/// Some flows of a slot: a cache line, so that moving the flows of a slot down does not read the
+/// flows themselves.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Entries {
+    times: [u64; ENTRIES],
+    flows: [u32; ENTRIES],
+    len: u32,
+    next: u32,
+}
+
+const _: () = assert!(size_of::<Entries>() == 64);
+
+impl Node for Entries {
+    const FREE: Self = Self { times: [0; ENTRIES], flows: [0; ENTRIES], len: 0, next: NONE };
+
+    fn link(&mut self) -> &mut u32 {
+        &mut self.next
+    }
+}
+
+fn slot_of(time: u64) -> u64 {
+    time >> WIDTH_BITS
+}
+
+/// The number of a slot in its level's wheel.
+#[expect(clippy::cast_possible_truncation, reason = "the rest has 10 bits")]
+fn slot_in(slot: u64, level: u32) -> usize {
+    (slot >> (SLOT_BITS * level)) as usize % SLOTS
+}
+
+/// Sorts by time, then order of coming.
+fn key(time: u64, order: u32, flow: u32) -> u128 {
+    u128::from(time) << 64 | u128::from(order) << 32 | u128::from(flow)
+}
+
+fn time_of(key: u128) -> u64 {
+    (key >> 64) as u64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lowest quarter of a key")]
+fn flow_of(key: u128) -> u32 {
+    key as u32
+}
+
+/// A slot of the first wheel is 4.096 us wide: at a packet a microsecond some four flows are sorted
+/// at a time.
+const WIDTH_BITS: u32 = 12;
+/// A wheel spans 1,024 times its slot: 4.2 ms, 4.3 s, 73 min, 52 days, ...
+const SLOT_BITS: u32 = 10;
+const SLOTS: usize = 1 << SLOT_BITS;
+/// As many as 64 bits of time need.
+const LEVELS: usize = (64 - WIDTH_BITS).div_ceil(SLOT_BITS) as usize;
+const ENTRIES: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::fq::throttled::Tree;
+    use proptest::prelude::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// Insert this far from now.
+        Insert(u64),
+        /// Let time pass, then take out what is due.
+        Pass(u64),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let span = || (any::<u64>(), 0_u32..64).prop_map(|(span, shift)| span >> shift);
+        let near = || (0_u64..20).prop_map(|span| span * 500);
+        let step = prop_oneof![
+            3 => near().prop_map(Step::Insert),
+            3 => span().prop_map(Step::Insert),
+            1 => near().prop_map(Step::Pass),
+            1 => span().prop_map(Step::Pass),
+        ];
+        prop::collection::vec(step, 0..300)
+    }
+
+    proptest! {
+        #[test]
+        fn flows_come_out_by_time_and_of_equal_times_as_they_came_in(steps in steps()) {
+            let (mut wheel, mut tree, mut now) = (Wheel::default(), Tree::default(), 0_u64);
+            for (number, step) in (0..).zip(steps) {
+                match step {
+                    Step::Insert(span) => {
+                        let time = at(now.saturating_add(span));
+                        wheel.insert(number, time, at(now));
+                        tree.insert(number, time, at(now));
+                    }
+                    Step::Pass(span) => {
+                        now = now.saturating_add(span);
+                        let mut near = Vec::new();
+                        wheel.approach(at(now), |flow| near.push(flow));
+                        while let Some(flow) = tree.pop(at(now)) {
+                            prop_assert_eq!(wheel.pop(at(now)), Some(flow));
+                        }
+                        prop_assert_eq!(wheel.pop(at(now)), None);
+                    }
+                }
+                prop_assert_eq!((wheel.first(), wheel.count()), (tree.first(), tree.count()));
+            }
+        }
+    }
+
+    #[test]
+    fn flows_of_one_instant_keep_their_order_over_every_level() {
+        let mut wheel = Wheel::default();
+        let due = 3_600_000_000_123;
+        for number in 0..1_000 {
+            wheel.insert(number, at(due), at(0));
+        }
+        for (number, before) in (1_000..).zip([1_000_000_000, 3_000_000, 4_000, 1]) {
+            wheel.insert(9_999, at(due - before), at(due - before));
+            assert_eq!(wheel.pop(at(due - before)), Some(9_999), "{before} ns before");
+            wheel.insert(number, at(due), at(due - before));
+        }
+        let order: Vec<_> = core::iter::from_fn(|| wheel.pop(at(due))).collect();
+        assert_eq!(order, (0..1_004).collect::<Vec<_>>());
+    }
+}
