@@ -319,4 +319,6 @@ const FASTPATH_PACKETS: u32 = 8;
 const MAX_FLOWS: u32 = 1 << 22;
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod tests;

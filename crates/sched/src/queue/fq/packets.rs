@@ -97,33 +97,40 @@ impl Packets {
         queue.last = index;
     }
 
-    /// The packet that leaves next; of equal times the one in the list.
-    pub(super) fn peek<'a>(&'a self, queue: &PacketQueue) -> Option<&'a Held> {
-        match self.next_of(queue) {
-            NONE => None,
-            index => Some(&self.slab[index]),
-        }
+    /// The number of the packet that leaves next; of equal times the one in the list.
+    #[inline]
+    pub(super) fn next(&self, queue: &PacketQueue) -> Option<u32> {
+        let PacketQueue { first, heap, .. } = *queue;
+        let next =
+            if heap != NONE && (first == NONE || self.slab[heap].send < self.slab[first].send) {
+                heap
+            } else {
+                first
+            };
+        (next != NONE).then_some(next)
     }
 
-    /// Takes out the packet that [`Self::peek`] shows.
-    pub(super) fn pop(&mut self, queue: &mut PacketQueue) -> Option<Held> {
-        let index = self.next_of(queue);
-        if index == NONE {
-            return None;
-        }
-        let held = self.slab[index];
-        if index == queue.heap {
-            queue.heap = self.merge_children(held.child);
-        } else {
-            queue.first = held.next;
-        }
+    /// A packet by its number.
+    #[inline]
+    pub(super) fn get(&self, index: u32) -> &Held {
+        &self.slab[index]
+    }
+
+    /// Takes out the packet that [`Self::next`] names.
+    #[inline]
+    pub(super) fn remove(&mut self, queue: &mut PacketQueue, index: u32) {
+        let Held { child, next, .. } = self.slab[index];
         queue.len -= 1;
-        queue.timed -= u32::from(held.queued.packet.transmit.is_some());
+        queue.timed -= u32::from(self.slab[index].queued.packet.transmit.is_some());
+        if index == queue.heap {
+            queue.heap = self.merge_children(child);
+        } else {
+            queue.first = next;
+        }
         self.slab.give(index);
-        Some(held)
     }
 
-    /// Loads what [`Self::peek`] and [`Self::pop`] read.
+    /// Loads what [`Self::next`] and [`Self::get`] read.
     pub(super) fn touch(&self, queue: &PacketQueue) -> u64 {
         match queue.first {
             NONE => 0,
@@ -134,15 +141,6 @@ impl Packets {
     /// Bytes of memory.
     pub(super) fn memory(&self) -> usize {
         self.slab.memory()
-    }
-
-    fn next_of(&self, queue: &PacketQueue) -> u32 {
-        let PacketQueue { first, heap, .. } = *queue;
-        if heap != NONE && (first == NONE || self.slab[heap].send < self.slab[first].send) {
-            heap
-        } else {
-            first
-        }
     }
 
     /// Merges two heaps.
@@ -199,9 +197,12 @@ mod tests {
                     };
                     let from = if from_sorted { &mut sorted } else { &mut list };
                     let expected = (!from.is_empty()).then(|| from.remove(0).1);
-                    let shown = packets.peek(&queue).map(|held| held.queued.packet.handle);
-                    let popped = packets.pop(&mut queue).map(|held| held.queued.packet.handle);
-                    prop_assert_eq!((shown, popped), (expected, expected));
+                    let next = packets.next(&queue);
+                    let handle = next.map(|index| packets.get(index).queued.packet.handle);
+                    prop_assert_eq!(handle, expected);
+                    if let Some(index) = next {
+                        packets.remove(&mut queue, index);
+                    }
                     continue;
                 };
                 let packet = Packet::on_path(number, Instant::ZERO, 1, 0);

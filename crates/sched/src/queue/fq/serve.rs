@@ -1,7 +1,7 @@
 //! Whose turn it is.
 
 use super::Band;
-use super::config::BANDS;
+use super::config::{BANDS, Settings};
 use super::flow::{Flow, FlowList, State};
 use super::pacing::Gap;
 use super::packets::Held;
@@ -18,8 +18,10 @@ impl<T: Throttled> Fq<T> {
         if self.len == 0 {
             return None;
         }
-        let served = if let Some(held) = self.packets.pop(&mut self.internal) {
-            Served::untouched(held.queued)
+        let served = if let Some(index) = self.packets.next(&self.internal) {
+            let queued = self.packets.get(index).queued;
+            self.packets.remove(&mut self.internal, index);
+            Served::untouched(queued)
         } else {
             self.unthrottle(now);
             self.serve(now)?
@@ -48,6 +50,9 @@ impl<T: Throttled> Fq<T> {
     /// Deficit round robin over bands and in each over flows (Shreedhar and Varghese, SIGCOMM
     /// 1995).
     fn serve(&mut self, now: Instant) -> Option<Served> {
+        if self.is_waiting() {
+            return None;
+        }
         // Bands in a row that had credit and no flow; flows in a row that had no credit.
         let (mut idle_bands, mut debtors) = (0, 0);
         loop {
@@ -69,6 +74,18 @@ impl<T: Throttled> Fq<T> {
                 Some(gate) => return self.send(index, gate, now),
             }
         }
+    }
+
+    /// Whether no flow is in any list. Then the turn goes once around all bands, unless one is so
+    /// deep in debt that it goes on.
+    fn is_waiting(&mut self) -> bool {
+        let waits =
+            |band: &Band| band.new.len() + band.old.len() == 0 && band.credit > -band.weight;
+        let all_wait = self.bands.iter().all(waits);
+        if all_wait {
+            self.bands.iter_mut().for_each(|band| _ = band.refill());
+        }
+        all_wait
     }
 
     /// Gives the turn to the next band with credit; `None` when none has flows.
@@ -117,8 +134,8 @@ impl<T: Throttled> Fq<T> {
             // Its packets' own times are past: no need to look at one.
             return Some(flow.time_next_packet);
         }
-        let held = self.packets.peek(&flow.packets)?;
-        Some(held.send.max(flow.time_next_packet))
+        let next = self.packets.next(&flow.packets)?;
+        Some(self.packets.get(next).send.max(flow.time_next_packet))
     }
 
     /// A flow without packets: a new one becomes an old one, so that it cannot come back as new at
@@ -152,55 +169,61 @@ impl<T: Throttled> Fq<T> {
 
     /// Takes out the next packet of a flow, which might have left at `gate`.
     fn send(&mut self, index: u32, gate: Instant, now: Instant) -> Option<Served> {
-        let flow = &mut self.flows[index];
-        let held = self.packets.pop(&mut flow.packets)?;
-        let bytes = held.queued.bytes;
+        let flow = &mut self.flows.nodes[index];
+        let next = self.packets.next(&flow.packets)?;
+        let held = self.packets.get(next);
+        let bytes = narrow(held.queued.bytes);
         // So that a debt can be negated.
-        flow.credit = flow.credit.saturating_sub_unsigned(narrow(bytes)).max(-i32::MAX);
+        flow.credit = flow.credit.saturating_sub_unsigned(bytes).max(-i32::MAX);
+        self.bands[usize::from(held.band)].packets -= 1;
+        self.bands[self.turn].credit -= i64::from(bytes);
+        if self.settings.pacing {
+            self.counters.pkts_too_long += u64::from(pace(flow, held, &self.settings, now));
+        }
+        let mut served = Served::untouched(held.queued);
+        served.pacing = gate.since(held.queued.entered);
+        served.mark = self.settings.mark(held, gate, now);
+        self.counters.ce_mark += u64::from(served.mark != Mark::None);
+        self.packets.remove(&mut flow.packets, next);
         if flow.packets.len == 0 {
             flow.age = now;
             self.flows.inactive += 1;
         }
-        self.bands[usize::from(held.band)].packets -= 1;
-        self.bands[self.turn].credit -= i64::from(narrow(bytes));
-        if self.settings.pacing {
-            self.pace(index, &held, now);
-        }
-        let pacing = gate.since(held.queued.entered);
-        Some(Served { mark: self.mark(&held, gate, now), pacing, ..Served::untouched(held.queued) })
+        Some(served)
     }
+}
 
-    /// When the flow may go on after this packet.
-    fn pace(&mut self, index: u32, held: &Held, now: Instant) {
-        let flow = &mut self.flows.nodes[index];
-        let (mut rate, mut bytes) = (self.settings.max_rate, held.queued.bytes);
-        if held.queued.packet.transmit.is_none() {
-            rate = rate.min(held.queued.packet.pacing_rate);
-            if rate <= self.settings.low_rate_threshold {
-                flow.credit = 0;
-            } else if flow.credit > 0 {
-                return;
-            } else {
-                bytes = bytes.max(self.settings.quantum.unsigned_abs().into());
-            }
+impl Settings {
+    fn mark(&self, held: &Held, gate: Instant, now: Instant) -> Mark {
+        let Some(threshold) = self.ce_threshold else { return Mark::None };
+        match held.queued.packet.ecn.is_capable() {
+            _ if now.since(gate) <= threshold => Mark::None,
+            true => Mark::Ce,
+            false => Mark::Decided,
         }
-        if rate == Rate::UNLIMITED {
-            return;
-        }
-        let gap = Gap::new(bytes, rate, flow.remainder);
-        self.counters.pkts_too_long += u64::from(gap.too_long);
-        flow.time_next_packet = gap.after(flow.time_next_packet, now);
-        flow.remainder = gap.remainder;
     }
+}
 
-    fn mark(&mut self, held: &Held, gate: Instant, now: Instant) -> Mark {
-        let Some(threshold) = self.settings.ce_threshold else { return Mark::None };
-        if now.since(gate) <= threshold {
-            return Mark::None;
+/// Decides when a flow may go on after a packet; whether that had to be cut to a second.
+fn pace(flow: &mut Flow, held: &Held, settings: &Settings, now: Instant) -> bool {
+    let (mut rate, mut bytes) = (settings.max_rate, held.queued.bytes);
+    if held.queued.packet.transmit.is_none() {
+        rate = rate.min(held.queued.packet.pacing_rate);
+        if rate <= settings.low_rate_threshold {
+            flow.credit = 0;
+        } else if flow.credit > 0 {
+            return false;
+        } else {
+            bytes = bytes.max(settings.quantum.unsigned_abs().into());
         }
-        self.counters.ce_mark += 1;
-        if held.queued.packet.ecn.is_capable() { Mark::Ce } else { Mark::Decided }
     }
+    if rate == Rate::UNLIMITED {
+        return false;
+    }
+    let gap = Gap::new(bytes, rate, flow.remainder);
+    flow.time_next_packet = gap.after(flow.time_next_packet, now);
+    flow.remainder = gap.remainder;
+    gap.too_long
 }
 
 impl Band {

@@ -7,11 +7,11 @@ use crate::config::Limit;
 use crate::output::Mark;
 use crate::packet::{Ecn, TransmitTime};
 
-fn at(nanos: u64) -> Instant {
+pub(super) fn at(nanos: u64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-fn rate(bps: u64) -> Rate {
+pub(super) fn rate(bps: u64) -> Rate {
     Rate::from_bps(bps).unwrap()
 }
 
@@ -20,25 +20,25 @@ fn parse(parameters: &str) -> LinkConfig {
 }
 
 /// Parameters with which every packet has a flow and none is paced.
-const FLOWS: &str = "fq.pacing=off fq.maxrate=1tbit";
+pub(super) const FLOWS: &str = "fq.pacing=off fq.maxrate=1tbit";
 
 /// A socket's packet of 986 bytes, 1,000 with framing.
-fn packet(handle: u64, socket: u32) -> Packet {
+pub(super) fn packet(handle: u64, socket: u32) -> Packet {
     Packet { socket: true, ..Packet::on_path(handle, Instant::ZERO, 986, socket) }
 }
 
 /// An `fq` and the device below it.
-struct Device<T = Wheel> {
-    fq: Fq<T>,
+pub(super) struct Device<T = Wheel> {
+    pub(super) fq: Fq<T>,
     effects: Effects,
-    now: u64,
+    pub(super) now: u64,
     /// Handle, time, wait for pacing, mark.
-    left: Vec<(u64, u64, u64, Mark)>,
-    dropped: Vec<(u64, DropReason)>,
+    pub(super) left: Vec<(u64, u64, u64, Mark)>,
+    pub(super) dropped: Vec<(u64, DropReason)>,
 }
 
 impl Device {
-    fn new(parameters: &str) -> Self {
+    pub(super) fn new(parameters: &str) -> Self {
         Self::with_flows(parameters, MAX_FLOWS)
     }
 }
@@ -50,7 +50,7 @@ impl<T: Throttled> Device<T> {
     }
 
     /// Queues a packet now; `bytes` are those that count.
-    fn enqueue_sized(&mut self, packet: Packet, bytes: u64) {
+    pub(super) fn enqueue_sized(&mut self, packet: Packet, bytes: u64) {
         let entered = at(self.now);
         let packet = Packet { arrival: entered, ..packet };
         self.fq.enqueue(Queued { packet, entered, bytes }, &mut self.effects);
@@ -58,12 +58,12 @@ impl<T: Throttled> Device<T> {
         self.dropped.extend(drops);
     }
 
-    fn enqueue(&mut self, packet: Packet) {
+    pub(super) fn enqueue(&mut self, packet: Packet) {
         self.enqueue_sized(packet, u64::from(packet.len) + 14);
     }
 
     /// Takes out one packet now.
-    fn dequeue(&mut self) -> Option<u64> {
+    pub(super) fn dequeue(&mut self) -> Option<u64> {
         let served = self.fq.dequeue(at(self.now), &mut self.effects)?;
         self.fq.served();
         let handle = served.queued.packet.handle;
@@ -72,7 +72,7 @@ impl<T: Throttled> Device<T> {
     }
 
     /// Takes out whatever leaves until `to`, looking whenever the discipline asks for it.
-    fn run(&mut self, to: u64) {
+    pub(super) fn run(&mut self, to: u64) {
         while self.dequeue().is_some() {}
         while let Some(wake) = self.fq.wake().filter(|wake| wake.as_nanos() <= to) {
             assert!(wake.as_nanos() > self.now, "asked again at once");
@@ -87,16 +87,16 @@ impl<T: Throttled> Device<T> {
         self.run(self.now);
     }
 
-    fn statistics(&self) -> FqStatistics {
+    pub(super) fn statistics(&self) -> FqStatistics {
         let Statistics::Fq(statistics) = self.fq.statistics() else { panic!("not fq") };
         statistics
     }
 
-    fn handles(&self) -> Vec<u64> {
+    pub(super) fn handles(&self) -> Vec<u64> {
         self.left.iter().map(|left| left.0).collect()
     }
 
-    fn times(&self) -> Vec<u64> {
+    pub(super) fn times(&self) -> Vec<u64> {
         self.left.iter().map(|left| left.1).collect()
     }
 }
