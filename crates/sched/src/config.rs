@@ -1,9 +1,11 @@
 //! The parameters of one direction of a link.
 
+use crate::classify::Classified;
 use crate::impair::{Correlated, Distribution, Impair, Loss, Reorder, Slot};
 use crate::netem::NetemOptions;
 use crate::queue::codel::CodelConfig;
 use crate::queue::fq_codel::FqCodelConfig;
+use crate::queue::jens::JensConfig;
 use crate::queue::tbf::TbfConfig;
 use crate::queue::{Dualpi2Config, FqConfig, QueueLimit};
 use crate::time::Duration;
@@ -64,7 +66,8 @@ pub struct LinkConfig {
     pub fq_codel: FqCodelConfig,
     /// `tbf.*`: parameters of `queue=tbf`.
     pub tbf: TbfConfig,
-    /// `limit`: what the queue holds. `None` = the default, see [`Limit::DEFAULT`].
+    /// `limit`: what the queue holds. `None` = the default, see [`QueueKind::default_limit`], for
+    /// `fifo` [`Limit::DEFAULT`].
     pub limit: Option<Limit>,
     /// `gso`: whether bursts are cut into wire packets before the link sees them.
     pub gso: Gso,
@@ -73,6 +76,8 @@ pub struct LinkConfig {
     pub hold_limit: u64,
     /// `fq.*`: parameters of `queue=fq`.
     pub fq: FqConfig,
+    /// `jens.*`: the parameters of [`QueueKind::Jens`].
+    pub jens: JensConfig,
 }
 
 /// Where random loss strikes.
@@ -101,6 +106,8 @@ pub enum QueueKind {
     FqCodel,
     /// Fair queueing with pacing for each flow.
     Fq,
+    /// Strict priority, pacing, extra latency and a marking ramp.
+    Jens,
 }
 
 impl QueueKind {
@@ -112,12 +119,13 @@ impl QueueKind {
             Self::Codel => Some(CodelConfig::DEFAULT_LIMIT),
             Self::FqCodel => Some(FqCodelConfig::DEFAULT_LIMIT),
             Self::Fq => Some(FqConfig::LIMIT),
+            Self::Jens => Some(JensConfig::DEFAULT_LIMIT),
         }
     }
 
     /// Whether the discipline decides about single packets, so that a burst must be cut first.
     pub const fn decides_per_packet(self) -> bool {
-        matches!(self, Self::Dualpi2 | Self::Codel | Self::FqCodel | Self::Fq)
+        matches!(self, Self::Dualpi2 | Self::Codel | Self::FqCodel | Self::Fq | Self::Jens)
     }
 }
 
@@ -185,6 +193,7 @@ impl Default for LinkConfig {
             gso: Gso::default(),
             hold_limit: Self::HOLD_LIMIT,
             fq: FqConfig::default(),
+            jens: JensConfig::default(),
         }
     }
 }
@@ -203,7 +212,7 @@ impl LinkConfig {
     pub fn may_mark(&self) -> bool {
         let by_queue = match self.queue {
             QueueKind::Fifo | QueueKind::Tbf => false,
-            QueueKind::Dualpi2 => true,
+            QueueKind::Dualpi2 | QueueKind::Jens => true,
             QueueKind::Codel => self.codel.may_mark(),
             QueueKind::FqCodel => self.fq_codel.codel.may_mark(),
             QueueKind::Fq => self.fq.ce_threshold.is_some(),
@@ -265,6 +274,7 @@ impl LinkConfig {
             jitter: change.jitter.unwrap_or(self.jitter),
             loss: change.loss.unwrap_or(self.loss),
             limit: change.limit.or(self.limit),
+            jens: self.jens.settled(),
             ..self.clone()
         }
     }
@@ -272,7 +282,7 @@ impl LinkConfig {
     /// Whether the discipline itself says when a packet leaves at the link's rate: then there is no
     /// serialiser behind it.
     pub fn serves_itself(&self) -> bool {
-        self.impair == Impair::Netem || self.queue == QueueKind::Tbf
+        self.impair == Impair::Netem || matches!(self.queue, QueueKind::Tbf | QueueKind::Jens)
     }
 
     /// What is left for the stages behind the queue: nothing with `impair=netem`, which does all of
@@ -295,6 +305,13 @@ impl LinkConfig {
     pub(crate) fn added_bytes(&self) -> i64 {
         let overhead = if self.queue == QueueKind::Tbf { 0 } else { self.overhead };
         i64::from(self.framing) + i64::from(overhead)
+    }
+
+    /// What a driver has to put into [`Packet::mark`](crate::Packet::mark) of a packet whose
+    /// headers say `classified` and whose firewall mark, where one survives, is `mark` (else 0): so
+    /// that a discipline with users finds the packet's.
+    pub fn packet_mark(&self, classified: &Classified, mark: u32) -> u32 {
+        if self.queue == QueueKind::Jens { self.jens.user(classified, mark) } else { mark }
     }
 
     /// How bursts cross in force: [`Gso::Split`] or [`Gso::Keep`].

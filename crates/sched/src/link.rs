@@ -29,9 +29,10 @@ use crate::time::Instant;
 ///   difference: every decision due up to an arrival or a change is taken before it.
 /// * Conservation, in wire segments: in + duplicated = out + dropped + queued, after every call.
 /// * Departures leave in order (of what entered the delay line, unless `reorder` asks for another),
-///   their due times never decrease, and they are never before their arrival and never early: a packet leaves when
-///   its last bit is serialised, rounded up to the nanosecond. Lateness never accumulates: while
-///   the link is busy, the next service starts at the exact end of the last.
+///   their due times never decrease, never before their arrival and never early: a packet leaves
+///   when its last bit is serialised, rounded up to the nanosecond, or at its dequeue where the
+///   queue serves itself. Lateness never accumulates: a busy link starts its next service at the
+///   exact end of the last.
 /// * Nothing but a configuration can fail; a rejected change leaves everything as it was.
 #[derive(Debug)]
 pub struct Link {
@@ -40,7 +41,7 @@ pub struct Link {
     /// What is to be decided next and when; right after every mutation.
     next: Option<(Instant, Stage)>,
     nic: Option<Nic>,
-    queue: Queue,
+    pub(crate) queue: Queue,
     server: Server,
     /// The packet in service; the server is busy while there is one.
     serving: Option<Served>,
@@ -145,8 +146,8 @@ impl Link {
 
     /// Changes parameters at `at`, all named ones at once, after every decision due up to then.
     ///
-    /// Nothing is lost, reordered or duplicated, except that a lower `limit` drops from the tail
-    /// what no longer fits. Saved-up tokens are kept, never refilled.
+    /// Nothing is lost, reordered or duplicated, except that a lower `limit` drops what no
+    /// longer fits, from where the discipline drops. Saved-up tokens are kept, never refilled.
     pub fn change(&mut self, change: &Change, at: Instant) -> Result<(), ConfigError> {
         let config = self.config.changed(change);
         config.validate()?;

@@ -22,7 +22,8 @@ pub struct Packet {
     pub segments: u16,
     /// Hash of the flow (addresses, protocol, ports).
     pub flow: u32,
-    /// Firewall mark, where one survives up to here, else 0.
+    /// Firewall mark, where one survives up to here, else 0; or the number of the user as
+    /// [`LinkConfig::packet_mark`](crate::LinkConfig::packet_mark) gives it.
     pub mark: u32,
     /// Differentiated services code point, 0 to 63 (RFC 2474).
     pub dscp: u8,

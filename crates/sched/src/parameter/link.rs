@@ -1,8 +1,6 @@
 //! Parameters of the link itself.
 
-use super::{
-    GSO, Parameter, QUEUES, integer, limited, narrow, or, queue, read, unless, word, written,
-};
+use super::{GSO, Parameter, QUEUES, integer, limited, narrow, or, read, unless, word, written};
 use crate::units::{Bytes, Rate};
 
 pub(super) const ROWS: &[Parameter] = &[
@@ -64,10 +62,10 @@ pub(super) const ROWS: &[Parameter] = &[
     },
     Parameter {
         name: "queue",
-        takes: "fifo|dualpi2|tbf|codel|fq_codel|fq",
+        takes: "fifo|dualpi2|tbf|codel|fq_codel|fq|jens",
         default: "fifo",
         help: "queue discipline",
-        set: |c, v| queue(v).map(|v| c.queue = v),
+        set: |c, v| word(v, QUEUES).map(|v| c.queue = v),
         get: |c| written(c.queue, QUEUES),
     },
     Parameter {

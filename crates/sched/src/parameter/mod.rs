@@ -17,6 +17,7 @@ mod dualpi2;
 mod fq;
 mod fq_codel;
 mod impair;
+mod jens;
 mod link;
 mod netem;
 mod tbf;
@@ -94,6 +95,12 @@ pub const TABLES: &[Table] = &[
         applies: |c| c.queue == QueueKind::FqCodel,
     },
     Table { name: "fq", rows: fq::ROWS, needs: "queue=fq", applies: |c| c.queue == QueueKind::Fq },
+    Table {
+        name: "jens",
+        rows: jens::ROWS,
+        needs: "queue=jens",
+        applies: |c| c.queue == QueueKind::Jens,
+    },
 ];
 
 /// Every parameter, in the order of help and reports.
@@ -324,7 +331,6 @@ const SYNONYMS: &[(&str, &str)] =
     &[("bandwidth", "rate"), ("bw", "rate"), ("latency", "delay"), ("rtt", "delay")];
 /// Words that later versions know.
 const LATER: &[&str] = &["trace", "backpressure"];
-const LATER_QUEUES: &[&str] = &["jens"];
 
 const LOSS_AT: &[(&str, LossAt)] = &[("before", LossAt::Before), ("after", LossAt::After)];
 const GSO: &[(&str, Gso)] = &[("split", Gso::Split), ("keep", Gso::Keep), ("auto", Gso::Auto)];
@@ -335,6 +341,7 @@ const QUEUES: &[(&str, QueueKind)] = &[
     ("codel", QueueKind::Codel),
     ("fq_codel", QueueKind::FqCodel),
     ("fq", QueueKind::Fq),
+    ("jens", QueueKind::Jens),
 ];
 
 fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
@@ -366,13 +373,6 @@ fn or(word: &str, value: Option<impl Display>) -> String {
 
 fn limited(rate: Rate) -> Option<Rate> {
     (rate != Rate::UNLIMITED).then_some(rate)
-}
-
-fn queue(text: &str) -> Result<QueueKind, String> {
-    if LATER_QUEUES.contains(&text) {
-        return Err(format!("\"{text}\" is not available in this version"));
-    }
-    word(text, QUEUES)
 }
 
 fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {

@@ -325,7 +325,6 @@ const BAD_LINKS: &[(&str, &str)] = &[
     ("loss=many", r#"--both: loss: "many" is no share, expected for example 1%"#),
     ("loss.at=befor", r#"--both: loss.at: unknown word "befor", did you mean "before"?"#),
     ("loss.at=never", r#"--both: loss.at: unknown word "never", expected one of before, after"#),
-    ("queue=jens", r#"--both: queue: "jens" is not available in this version"#),
     ("queue=lifo", r#"--both: queue: unknown word "lifo", did you mean "fifo"?"#),
     (
         "limit=1000",

@@ -93,6 +93,7 @@ impl LinkConfig {
             QueueKind::Tbf => self.tbf.validate(self),
             QueueKind::Codel => self.codel.validate("codel", self),
             QueueKind::FqCodel => self.fq_codel.validate(self),
+            QueueKind::Jens => self.jens.validate(self),
             QueueKind::Fq => self.fq.validate(self),
         }
     }

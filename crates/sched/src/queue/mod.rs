@@ -16,6 +16,7 @@ pub mod dualpi2;
 pub mod fifo;
 pub mod fq;
 pub mod fq_codel;
+pub mod jens;
 mod show;
 mod statistics;
 pub mod tbf;
@@ -25,6 +26,7 @@ pub use dualpi2::{Dualpi2, Dualpi2Config};
 pub use fifo::{Fifo, QueueLimit};
 pub use fq::{Fq, FqConfig, FqStatistics};
 pub use fq_codel::FqCodel;
+pub use jens::Jens;
 pub use show::show;
 pub use statistics::Statistics;
 pub use tbf::Tbf;
@@ -208,6 +210,8 @@ impl Effects {
 pub enum Queue {
     /// `fifo`.
     Fifo(Fifo),
+    /// `jens`.
+    Jens(Box<Jens>),
     /// `impair=netem`, which takes the place of a queue.
     Netem(Box<Netem>),
     /// `dualpi2`.
@@ -227,6 +231,7 @@ macro_rules! each {
     ($queue:expr, $discipline:ident => $call:expr) => {
         match $queue {
             Queue::Fifo($discipline) => $call,
+            Queue::Jens($discipline) => $call,
             Queue::Netem($discipline) => $call,
             Queue::Dualpi2($discipline) => $call,
             Queue::Tbf($discipline) => $call,
@@ -252,6 +257,7 @@ impl Queue {
             QueueKind::FqCodel => Self::FqCodel(Box::new(FqCodel::new(config))),
             QueueKind::Tbf => Self::Tbf(Box::new(Tbf::new(config, start))),
             QueueKind::Fq => Self::Fq(Box::new(Fq::new(config, seed, start))),
+            QueueKind::Jens => Self::Jens(Box::new(Jens::new(config, seed, start)?)),
         })
     }
 }

@@ -6,6 +6,7 @@ use super::FqStatistics;
 use super::codel::CodelStatistics;
 use super::dualpi2::Dualpi2Statistics;
 use super::fq_codel::FqCodelStatistics;
+use super::jens::JensStatistics;
 use super::tbf::TbfStatistics;
 use crate::netem::NetemStatistics;
 
@@ -15,6 +16,8 @@ pub enum Statistics {
     /// `fifo` has none of its own.
     #[default]
     Fifo,
+    /// `jens`.
+    Jens(JensStatistics),
     /// `impair=netem`.
     Netem(NetemStatistics),
     /// Of `dualpi2`.
@@ -34,6 +37,7 @@ impl Statistics {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
+            Self::Jens(_) => "jens",
             Self::Netem(_) => "netem",
             Self::Dualpi2(_) => "dualpi2",
             Self::Tbf(_) => "tbf",
@@ -53,6 +57,7 @@ impl Statistics {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         match self {
             Self::Fifo => Vec::new(),
+            Self::Jens(jens) => jens.counters(),
             Self::Netem(netem) => netem.counters(),
             Self::Dualpi2(statistics) => statistics.counters(),
             Self::Tbf(statistics) => statistics.counters(),
@@ -68,6 +73,7 @@ impl Statistics {
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Jens(jens) => jens.fmt(f),
             Self::Netem(netem) => netem.fmt(f),
             Self::Dualpi2(statistics) => statistics.fmt(f),
             Self::Fifo | Self::Tbf(_) => Ok(()),
