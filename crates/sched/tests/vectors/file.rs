@@ -62,7 +62,7 @@ impl Vector {
 }
 
 impl Row {
-    fn read(line: &str) -> Self {
+    pub(crate) fn read(line: &str) -> Self {
         let fields: Vec<i64> =
             line.split_whitespace().map(|field| field.parse().unwrap()).collect();
         let [id, sent, flow, len, tos, priority, left, tos_left, copies] = fields[..] else {

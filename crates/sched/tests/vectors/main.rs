@@ -15,5 +15,6 @@ mod fifo;
 mod file;
 mod fq;
 mod fq_codel;
+mod jens;
 mod netem;
 mod tbf;
