@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
 
 use proptest::prelude::*;
+use punctual_sched::queue::show;
 use punctual_sched::{Change, Duration, Instant, Link, LinkConfig, Output, Packet};
 
 fn link(words: &str, seed: u64) -> Link {
@@ -53,6 +54,15 @@ fn a_packet_is_lost_once_with_loss_before_or_after_the_queue() {
         let lost: u64 = link.snapshot().dropped.iter().sum();
         assert!((430..570).contains(&lost), "{lost} of 1000, not about half");
     }
+}
+
+#[test]
+fn netem_is_shown_with_its_own_limit() {
+    let config = LinkConfig::parse("impair=netem delay=1ms netem.seed=42", "test").unwrap();
+    let text = show(&config, &link("delay=1ms netem.seed=42", 1).snapshot());
+    let expected = "qdisc netem root limit 1000p packet_overhead 0 cell_size 0b cell_overhead 0 \
+                    seed 42";
+    assert_eq!(text.lines().next(), Some(expected));
 }
 
 #[test]

@@ -53,14 +53,15 @@ fn dropped(snapshot: &Snapshot) -> u64 {
     DropReason::ALL.iter().filter(|reason| own(reason)).map(|r| snapshot.dropped[r.index()]).sum()
 }
 
-/// `limit` and the parameters of the discipline's own table, without its name.
+/// `limit`, which netem has in its own table, and the parameters of the discipline's table, without
+/// its name.
 fn parameters(config: &LinkConfig, snapshot: &Snapshot) -> Vec<(&'static str, String)> {
     let name = snapshot.discipline.name();
     let own = TABLES.iter().filter(|table| table.name == name).flat_map(|table| table.rows);
     let own: Vec<_> = own.map(|row| row.name).collect();
     let entries = config.with_limit_resolved().entries().into_iter();
     entries
-        .filter(|(entry, _)| *entry == "limit" || own.contains(entry))
+        .filter(|(entry, _)| own.contains(entry) || (*entry == "limit" && name != "netem"))
         .map(|(entry, value)| (entry.rsplit('.').next().unwrap_or(entry), value))
         .collect()
 }
