@@ -47,7 +47,7 @@ pub struct CodelStatistics {
     pub ldelay: u64,
     /// Whether an episode of signals is going on.
     pub dropping: bool,
-    /// From the last dequeue to the next signal, in microseconds; 0 outside an episode.
+    /// From now to the next signal, in microseconds; 0 when it is overdue, or outside an episode.
     pub drop_next: u64,
     /// Bytes of the largest packet judged.
     pub maxpacket: u64,
@@ -196,7 +196,11 @@ impl Discipline for Codel {
     }
 
     fn statistics(&self) -> Statistics {
-        let next = self.control.next_signal(&self.law, self.asked);
+        self.statistics_at(self.asked)
+    }
+
+    fn statistics_at(&self, now: Instant) -> Statistics {
+        let next = self.control.next_signal(&self.law, now);
         Statistics::Codel(CodelStatistics {
             count: self.control.count().into(),
             lastcount: self.control.last_count().into(),
