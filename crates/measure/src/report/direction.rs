@@ -1,5 +1,6 @@
 //! One direction of the link: every packet's fate, every stage's delay, every departure's lateness.
 
+use super::Impairments;
 use crate::distribution::Distribution;
 use crate::lateness::Lateness;
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,9 @@ pub struct Direction {
     pub copies_failed: u64,
     /// Sizes of what `packets` counts, IP and above.
     pub bytes: Bytes,
+    /// What the impairments did.
+    #[serde(default)]
+    pub impairments: Impairments,
     /// Where the time of each departed packet went.
     pub delay: Delays,
     /// Departures against their due times.

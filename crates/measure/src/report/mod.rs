@@ -5,6 +5,7 @@
 
 mod direction;
 mod host;
+mod impairments;
 mod run;
 mod text;
 mod witness;
@@ -14,6 +15,7 @@ pub use direction::{
     RuleCounter, Stamps, Wakes, keep_top_flows,
 };
 pub use host::{Granted, Host};
+pub use impairments::{Impairments, Jitter, Share};
 pub(crate) use run::share_ppm;
 pub use run::{Log, Peer, Run, Thread};
 pub use text::{queues, text};

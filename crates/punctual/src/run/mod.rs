@@ -4,6 +4,7 @@ mod account;
 mod drivers;
 mod flows;
 mod gate;
+mod impairments;
 mod links;
 mod live;
 mod session;

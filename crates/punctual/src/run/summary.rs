@@ -18,6 +18,7 @@ use punctual_sched::{Duration, LinkConfig, Snapshot};
 use super::account::{DirectionAccount, Live};
 use super::flows::drops_by_name;
 use super::gate::{GateCounts, RECEIVE_BUFFER};
+use super::impairments::impairments;
 use super::links::Links;
 use crate::log::Direction as Way;
 
@@ -143,6 +144,7 @@ pub(super) fn direction(
         ..Direction::default()
     };
     lane.account.fill(&mut direction);
+    direction.impairments = impairments(config, snapshot, &direction.delay);
     direction
 }
 
