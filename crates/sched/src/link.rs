@@ -14,6 +14,8 @@ use crate::queue::{Discipline, Effects, Queue, Queued, Served};
 use crate::server::Server;
 use crate::time::Instant;
 
+mod impairment;
+
 /// One direction of a link: a state machine that decides every packet's fate at the instant at
 /// which it is due to be decided, however late it is told that this instant has come.
 ///
@@ -82,13 +84,10 @@ impl Link {
         self.advance(packet.arrival);
         self.counters.packets_in += u64::from(packet.segments);
         self.counters.bytes_in += u64::from(packet.len);
-        let held = self.counters.held_bytes + true_size(packet.len);
-        if held > self.config.hold_limit {
+        if !self.take_memory(&packet) {
             self.drop_packet(&packet, 0, DropReason::HoldFull);
             return;
         }
-        self.counters.held_bytes = held;
-        self.counters.held_peak_bytes = self.counters.held_peak_bytes.max(held);
         let bytes = packet.counted_bytes(self.config.added_bytes());
         match &mut self.nic {
             Some(nic) => nic.accept(Queued { packet, entered: self.now, bytes }),
@@ -294,39 +293,6 @@ impl Link {
         self.begin_service();
     }
 
-    /// Loses, marks, duplicates a packet that has been served; what is left goes on.
-    fn impair(&mut self, mut travelling: Travelling) {
-        if self.config.loss_at == LossAt::After {
-            match self.strikes.lose(&travelling.packet) {
-                Struck::Spared => {}
-                Struck::Marked => travelling.mark = Mark::Ce,
-                Struck::Lost => {
-                    self.lose(&travelling.packet, travelling.copy, DropReason::Loss);
-                    return;
-                }
-            }
-        }
-        let twice = self.strikes.duplicate();
-        self.propagate(travelling);
-        if twice {
-            self.duplicate(travelling);
-        }
-    }
-
-    /// One more of a packet, with a number, a fate and a delay of its own.
-    fn duplicate(&mut self, original: Travelling) {
-        let copy = original.copy.saturating_add(1);
-        self.counters.duplicated += u64::from(original.packet.segments);
-        let held = self.counters.held_bytes + true_size(original.packet.len);
-        if held > self.config.hold_limit {
-            self.drop_packet(&original.packet, copy, DropReason::HoldFull);
-            return;
-        }
-        self.counters.held_bytes = held;
-        self.counters.held_peak_bytes = self.counters.held_peak_bytes.max(held);
-        self.propagate(Travelling { copy, ..original });
-    }
-
     /// Accounts for what the last call of the queue did besides.
     #[inline]
     fn settle(&mut self) {
@@ -351,15 +317,6 @@ impl Link {
             self.lose(&dropped.packet, dropped.copy, dropped.reason);
         }
         self.effects = effects;
-    }
-
-    /// Puts a packet on the delay line, a bit flipped or not.
-    fn propagate(&mut self, mut travelling: Travelling) {
-        let flipped = self.strikes.corrupt(&travelling.packet);
-        travelling.corrupt = travelling.corrupt.or(flipped);
-        if let Some(travelling) = self.line.enter(travelling, self.now) {
-            self.depart(&travelling);
-        }
     }
 
     fn leave_line(&mut self) {
@@ -389,6 +346,17 @@ impl Link {
         self.counters.dropped[reason.index()] += u64::from(packet.segments);
         self.counters.bytes_dropped += u64::from(packet.len);
         self.outputs.push_back(Output::Drop { packet: *packet, copy, reason, at: self.now });
+    }
+
+    /// Whether there is room for a packet more; then it is taken.
+    fn take_memory(&mut self, packet: &Packet) -> bool {
+        let held = self.counters.held_bytes + true_size(packet.len);
+        if held > self.config.hold_limit {
+            return false;
+        }
+        self.counters.held_bytes = held;
+        self.counters.held_peak_bytes = self.counters.held_peak_bytes.max(held);
+        true
     }
 
     fn release_memory(&mut self, packet: &Packet) {

@@ -227,6 +227,23 @@ fn a_duplicate_that_memory_cannot_hold_is_the_emulators_own_loss() {
     assert!(snapshot.held_peak_bytes <= 2304);
 }
 
+#[test]
+fn each_duplicate_is_announced_before_its_fate() {
+    let config = LinkConfig::parse("duplicate=100% hold=5000b delay=1ms", "--up").unwrap();
+    let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+    link.follow_copies();
+    let mut copies = 0;
+    for handle in 0..3 {
+        link.arrive(Packet::on_path(handle, Instant::from_nanos(handle), 1000, 7));
+        link.advance(Instant::from_nanos(handle + 1));
+        let announced: Vec<_> = core::iter::from_fn(|| link.poll_duplicate()).collect();
+        copies += announced.len();
+        assert!(announced.iter().all(|&number| number == handle));
+    }
+    // The first fills the memory; nothing is made of those that are dropped on arrival.
+    assert_eq!((copies, link.snapshot().duplicated), (1, 1));
+}
+
 /// Trap: two netems in one tree multiplied packets; a copy of ours is never copied again.
 #[test]
 fn a_duplicate_is_not_duplicated() {
