@@ -9,6 +9,7 @@
 //! | [`histogram`] | counts of durations, within 0.1 %, mergeable |
 //! | [`distribution`] | the eight figures of the report, exact or from a histogram |
 //! | [`lateness`] | departures against their due times: buckets, average, tolerance |
+//! | [`scalable`] | a scalable sender of UDP datagrams and its receiver |
 //! | [`spacing`] | gaps and rate of a train of packets as received |
 //! | [`report`] | the schema `punctual.report/1` and its ten lines of text |
 //! | [`units`] | figures for people |
@@ -22,6 +23,7 @@ pub mod histogram;
 pub mod lateness;
 pub mod percentile;
 pub mod report;
+pub mod scalable;
 pub mod spacing;
 pub mod units;
 pub mod verdict;
