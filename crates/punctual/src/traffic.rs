@@ -11,14 +11,18 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use punctual_linux::traffic::{
-    Arrival, Arrivals, EchoServer, Pace, RoundTripsConfig, Summary, TcpReceiveConfig, TcpReceiver,
-    TcpSendConfig, TcpTransferred, UdpReceiveConfig, UdpReceiver, UdpSendConfig, round_trips,
-    send_tcp, send_udp,
+    Arrival, Arrivals, EchoServer, EcnSocket, Pace, RoundTripsConfig, Summary, TcpReceiveConfig,
+    TcpReceiver, TcpSendConfig, TcpTransferred, UdpReceiveConfig, UdpReceiver, UdpSendConfig,
+    round_trips, send_tcp, send_udp,
 };
 use punctual_measure::Distribution;
 use punctual_measure::spacing::{self, Received};
 use punctual_sched::{Duration, Rate};
 use serde_json::{Value, json};
+
+mod scalable;
+
+pub use scalable::{UdpScalable, UdpScalableReceive};
 
 /// Bundled traffic: paced senders that sleep, receivers with kernel stamps.
 #[derive(Subcommand, Clone, Debug)]
@@ -27,6 +31,10 @@ pub enum TrafficCommand {
     UdpSend(UdpSend),
     /// Receive them with the kernel's stamps.
     UdpReceive(UdpReceive),
+    /// Send ECT(1) datagrams at the rate that congestion marks allow (L4S).
+    UdpScalable(UdpScalable),
+    /// Count them by ECN codepoint and answer each.
+    UdpScalableReceive(UdpScalableReceive),
     /// Send as much as one TCP connection takes.
     TcpSend(TcpSend),
     /// Accept one TCP connection and count what comes.
@@ -42,6 +50,10 @@ pub fn run(command: &TrafficCommand) -> anyhow::Result<()> {
     let result = match command {
         TrafficCommand::UdpSend(options) => options.run()?,
         TrafficCommand::UdpReceive(options) => options.run(UdpReceiver::bind(options.address)?)?,
+        TrafficCommand::UdpScalable(options) => options.run()?,
+        TrafficCommand::UdpScalableReceive(options) => {
+            options.run(EcnSocket::bind(options.address)?)?
+        }
         TrafficCommand::TcpSend(options) => options.run()?,
         TrafficCommand::TcpReceive(options) => options.run(TcpReceiver::bind(options.address)?)?,
         TrafficCommand::Echo(options) => options.run(EchoServer::bind(options.address)?)?,

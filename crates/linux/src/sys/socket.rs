@@ -146,6 +146,8 @@ pub(crate) struct Meta {
     pub(crate) length: usize,
     /// `SCM_TIMESTAMPNS`: `CLOCK_REALTIME` in nanoseconds.
     pub(crate) stamp_ns: Option<i64>,
+    /// `IP_TOS` or `IPV6_TCLASS`, where `IP_RECVTOS` or `IPV6_RECVTCLASS` asked for it.
+    pub(crate) tos: Option<u8>,
     /// The sender of a datagram.
     pub(crate) source: Option<SocketAddr>,
     /// A packet socket's copy of a packet that leaves (`PACKET_OUTGOING`).
@@ -241,6 +243,16 @@ fn parse(header: &libc::mmsghdr, address: &libc::sockaddr_storage, snaplen: usiz
             // SAFETY: this type carries one `timespec`; the read needs no alignment.
             let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
             meta.stamp_ns = Some(time.tv_sec * 1_000_000_000 + time.tv_nsec);
+        }
+        match (control.cmsg_level, control.cmsg_type) {
+            // SAFETY: this type carries one byte.
+            (libc::IPPROTO_IP, libc::IP_TOS) => meta.tos = Some(unsafe { data.read() }),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                // SAFETY: this type carries one `int`; the read needs no alignment.
+                let class = unsafe { data.cast::<libc::c_int>().read_unaligned() };
+                meta.tos = u8::try_from(class).ok();
+            }
+            _ => {}
         }
         // SAFETY: both arguments are as the macro wants them: the header and a message inside it.
         message = unsafe { libc::CMSG_NXTHDR(&raw const header.msg_hdr, message) };

@@ -5,6 +5,7 @@
 //! fell due at once, and counts that. Everything here is bounded in time and in memory.
 
 mod echo;
+mod ecn_socket;
 mod schedule;
 mod tcp;
 mod udp_receive;
@@ -13,6 +14,7 @@ mod udp_send;
 use std::io;
 
 pub use echo::{EchoServer, Echoed, RoundTrips, RoundTripsConfig, round_trips};
+pub use ecn_socket::{EcnDatagram, EcnSocket};
 pub use schedule::{Pace, Schedule};
 pub use tcp::{INTERVAL, TcpReceiveConfig, TcpReceiver, TcpSendConfig, TcpTransferred, send_tcp};
 pub use udp_receive::{Arrival, Arrivals, Summary, UdpReceiveConfig, UdpReceiver};
