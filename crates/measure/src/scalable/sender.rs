@@ -170,9 +170,9 @@ impl Sender {
             return;
         }
         if lost {
-            self.window.lose()
+            self.window.lose();
         } else {
-            self.window.mark()
+            self.window.mark();
         }
         self.reductions += 1;
         self.reduced_at = self.sent;

@@ -48,10 +48,8 @@ impl Window {
     /// `packets` arrived without a mark while the window limited the sender; round trips take
     /// `round_trip_ns`.
     pub fn grow(&mut self, packets: u64, round_trip_ns: u64) {
-        let more = match self.slow_start {
-            true => ONE / 4,
-            false => increase(round_trip_ns) * ONE / self.size,
-        };
+        let more =
+            if self.slow_start { ONE / 4 } else { increase(round_trip_ns) * ONE / self.size };
         self.size = self.size.saturating_add(more.saturating_mul(packets)).min(GREATEST);
     }
 
