@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use super::text::{Kind, UnitError};
 
-/// A controller's gain per second, in steps of 1/256 as `tc` sends it: 1/256 to 2^24 - 1.
+/// A controller's gain per second, in steps of 1/256 as `tc` sends it: 1/256 to 2^23 - 1.
 ///
 /// Written as a decimal, `0.16`, with or without `hz`; rounded to the nearest step, so that
 /// tc-dualpi2(8)'s words for its defaults, 0.16 and 3.2, are its defaults. Prints with the fewest
@@ -14,7 +14,7 @@ use super::text::{Kind, UnitError};
 pub struct Gain(u32);
 
 impl Gain {
-    /// The greatest gain, 2^24 - 1 per second.
+    /// The greatest gain, 2^23 - 1 per second.
     pub const MAX: Self = Self(WHOLE_MAX * STEPS);
 
     /// From steps of 1/256 per second; `None` at 0 and above [`Gain::MAX`].
@@ -71,8 +71,8 @@ fn decimal(raw: u32, digits: u32) -> String {
 
 /// Steps per unit, iproute2's `ALPHA_BETA_SCALE`.
 const STEPS: u32 = 256;
-/// The greatest gain that `tc` sends.
-const WHOLE_MAX: u32 = (1 << 24) - 1;
+/// The greatest gain that Linux takes, in whole numbers: 31 bits of steps.
+const WHOLE_MAX: u32 = (1 << 23) - 1;
 
 const GAIN: Kind = Kind {
     noun: "gain",
@@ -80,7 +80,7 @@ const GAIN: Kind = Kind {
     units: &[("hz", 256)],
     bare: Some(256),
     step: "1/256",
-    max: (Gain::MAX.0 as u64, "16777215"),
+    max: (Gain::MAX.0 as u64, "8388607"),
     words: &[],
 };
 
@@ -95,7 +95,7 @@ mod tests {
             ("3.2", 819, "3.2"),
             ("0.160156250", 41, "0.16"),
             ("0.15625Hz", 40, "0.156"),
-            ("16777215", Gain::MAX.as_raw(), "16777215"),
+            ("8388607", Gain::MAX.as_raw(), "8388607"),
             ("0.002", 1, "0.004"),
         ] {
             let gain: Gain = text.parse().unwrap();
@@ -113,8 +113,8 @@ mod tests {
         for (text, message) in [
             ("0", "\"0\" is less than 1/256, the smallest gain"),
             ("0.001", "\"0.001\" is less than 1/256, the smallest gain"),
-            ("16777216", "\"16777216\" is more than 16777215"),
-            ("99999999999999999999", "\"99999999999999999999\" is more than 16777215"),
+            ("8388608", "\"8388608\" is more than 8388607"),
+            ("99999999999999999999", "\"99999999999999999999\" is more than 8388607"),
             ("-1", "\"-1\" is negative, expected a gain such as 0.16"),
             ("fast", "\"fast\" is no gain, expected for example 0.16"),
             ("1ms", "unknown unit \"ms\" in \"1ms\", expected one of hz"),

@@ -418,7 +418,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("dualpi2.tupdate=5s", "dualpi2.tupdate: 5s is out of range, expected 1us to 4294967295ns"),
     ("dualpi2.alpha=0", "dualpi2.alpha: \"0\" is less than 1/256, the smallest gain"),
-    ("dualpi2.beta=20000000", "dualpi2.beta: \"20000000\" is more than 16777215"),
+    ("dualpi2.beta=20000000", "dualpi2.beta: \"20000000\" is more than 8388607"),
     (
         "dualpi2.step_thresh=1kb",
         "dualpi2.step_thresh: \"1kb\" is no time or packets, expected for example 1ms or 5p",
