@@ -256,10 +256,10 @@ impl<T: Throttled> Discipline for Fq<T> {
 
     fn dequeue(&mut self, now: Instant, _effects: &mut Effects) -> Option<Served> {
         self.served();
-        let served = self.take(now)?;
-        self.serving = true;
-        self.len += 1;
-        Some(served)
+        let served = self.take(now);
+        self.serving = served.is_some();
+        self.len += u64::from(self.serving);
+        served
     }
 
     fn wake(&self) -> Option<Instant> {

@@ -21,14 +21,16 @@ impl<T: Throttled> Fq<T> {
         let served = if let Some(index) = self.packets.next(&self.internal) {
             let queued = self.packets.get(index).queued;
             self.packets.remove(&mut self.internal, index);
-            Served::untouched(queued)
+            Some(Served::untouched(queued))
         } else {
             self.unthrottle(now);
-            self.serve(now)?
+            self.serve(now)
         };
-        self.backlog.remove(&served.queued);
-        self.len -= 1;
-        Some(served)
+        if let Some(served) = &served {
+            self.backlog.remove(&served.queued);
+            self.len -= 1;
+        }
+        served
     }
 
     /// Lets the flows go on whose time has come.
@@ -50,13 +52,13 @@ impl<T: Throttled> Fq<T> {
     /// Deficit round robin over bands and in each over flows (Shreedhar and Varghese, SIGCOMM
     /// 1995).
     fn serve(&mut self, now: Instant) -> Option<Served> {
-        if self.is_waiting() {
-            return None;
-        }
         // Bands in a row that had credit and no flow; flows in a row that had no credit.
         let (mut idle_bands, mut debtors) = (0, 0);
         loop {
             let Some(index) = self.bands[self.turn].first() else {
+                if idle_bands == 0 && self.is_waiting() {
+                    return None;
+                }
                 self.next_band(&mut idle_bands)?;
                 continue;
             };
