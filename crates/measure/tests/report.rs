@@ -304,6 +304,18 @@ fn run() -> Run {
     }
 }
 
+fn impaired(departed: u64) -> Impairments {
+    Impairments {
+        loss: Some(Share::new(200, 3, departed + 1)),
+        loss_marked: Some(0),
+        duplicate: Some(Share::new(250, 4, departed - 2)),
+        corrupt: Some(Share::new(100, 1, departed + 2)),
+        reorder: Some(Share::new(50, 1, departed + 2)),
+        jitter: Some(Jitter::new(1_000_000, 30_000_000, &spread(29_001 * US, 30_999 * US))),
+        slots: Some(9_412),
+    }
+}
+
 fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
     Direction {
         link: map(&[("delay", "30ms"), ("limit", "100ms"), ("queue", "fifo"), ("rate", "20mbit")]),
@@ -330,15 +342,7 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
         lost_before: LostBefore::default(),
         flushed_by_kernel: 0,
         copies_failed: 0,
-        impairments: Impairments {
-            loss: Some(Share::new(200, 3, departed + 1)),
-            loss_marked: Some(0),
-            duplicate: Some(Share::new(250, 4, departed - 2)),
-            corrupt: Some(Share::new(100, 1, departed + 2)),
-            reorder: Some(Share::new(50, 1, departed + 2)),
-            jitter: Some(Jitter::new(1_000_000, 30_000_000, &spread(29_001 * US, 30_999 * US))),
-            slots: Some(9_412),
-        },
+        impairments: impaired(departed),
         bytes: Bytes { arrived: 25_681_500, departed: 25_650_000, dropped: 34_500 },
         delay: Delays {
             total: spread(32_431 * US, 80_122 * US),

@@ -1,5 +1,6 @@
 use punctual::log::{Ending, Entry, LogReader, LogWriter, Record};
 use punctual::verify::{Outcome, run, verify};
+use punctual_sched::Mark;
 use punctual_sched::config::LinkConfig;
 
 use crate::rewrite::parts;
@@ -12,8 +13,9 @@ fn every_kind_of_run_replays_identically() {
         let records = parts(&log).records;
         let count = |is: fn(&Record) -> bool| records.iter().filter(|(_, r)| is(r)).count() as u64;
         let drops = count(|record| matches!(record, Record::Drop(_)));
+        let marks = count(|record| matches!(record, Record::Departure(d) if d.mark == Mark::Ce));
         let outcome = verify(LogReader::new(&log[..]).unwrap()).unwrap();
-        let expected = Outcome::Identical { packets: 2 * run.packets, drops, marks: 0 };
+        let expected = Outcome::Identical { packets: 2 * run.packets, drops, marks };
         assert_eq!(outcome, expected, "{}: {outcome}", run.name);
         assert_eq!(outcome.code(), 0);
         assert!(count(|record| matches!(record, Record::Departure(_))) > 0, "{}", run.name);
@@ -59,7 +61,9 @@ fn a_packet_costs_at_most_24_bytes() {
 fn the_header_keeps_every_parameter() {
     let text = "rate=20mbit framing=38 overhead=-4 burst=9k peakrate=40mbit nic=1gbit delay=3ms \
                 jitter=2ms loss=1% loss.at=before limit=70ms gso=split";
-    for text in [text, "", "rate=0 limit=5p gso=keep", "rate=1mbit limit=9k"] {
+    let impaired = "delay=3ms jitter=2ms,10% distribution=table:0001ffff reorder=1%,2%,gap=3 \
+                    slot=normal,1ms,1us,packets=3 loss=state,1%,2%,3%,4%,5% duplicate=1%,2% ecn=on";
+    for text in [text, impaired, "", "rate=0 limit=5p gso=keep", "rate=1mbit limit=9k"] {
         let config = LinkConfig::parse(text, "test").unwrap();
         let run = Scenario { packets: 1, ..SCENARIOS[0] };
         let mut parts = parts(&run.log());

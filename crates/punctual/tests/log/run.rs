@@ -28,7 +28,7 @@ pub(crate) struct Scenario {
 const SECOND: Duration = Duration::from_secs(1);
 
 /// At least one of each thing that a link does.
-pub(crate) const SCENARIOS: [Scenario; 12] = [
+pub(crate) const SCENARIOS: [Scenario; 13] = [
     scenario("wire", "", "", &[], 10_000),
     scenario("rate", "rate=20mbit", "rate=100mbit", &[], 500_000),
     scenario("overload", "rate=10mbit limit=20p", "rate=5mbit limit=30k", &[], 600_000),
@@ -64,6 +64,14 @@ pub(crate) const SCENARIOS: [Scenario; 12] = [
         tail: Duration::from_micros(300),
         ..scenario("cut in mid-flight", "rate=5mbit delay=30ms", "delay=1s", &[], 450_000)
     },
+    scenario(
+        "impairments",
+        "rate=30mbit delay=10ms jitter=4ms,30% distribution=pareto reorder=jitter duplicate=5%,20% \
+         corrupt=5% loss=gemodel,1%,10%,70%,0.1% ecn=on",
+        "delay=5ms reorder=10%,20%,gap=3 slot=1ms,2ms,packets=4 loss=state,3%,30%,50%,50%,1%",
+        &[(200, "loss=5%,50%"), (400, "loss=state,1%,20%"), (600, "loss=0%")],
+        450_000,
+    ),
 ];
 
 pub(crate) const fn scenario(
