@@ -117,6 +117,11 @@ impl Discipline for Tbf {
     }
 
     fn dequeue(&mut self, now: Instant, _effects: &mut Effects) -> Option<Served> {
+        // Until then the head waits, whoever asks: arrivals change neither it nor the tokens.
+        if self.wake.is_some_and(|wake| now < wake) {
+            self.overlimits += 1;
+            return None;
+        }
         self.wake = None;
         let (bytes, parts) = self.head()?;
         while self.paid < parts {
