@@ -27,6 +27,10 @@ impl Bucket {
         Self { rate, depth, tokens: depth, at: start }
     }
 
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.rate == Rate::UNLIMITED
+    }
+
     /// Service of the next packet begins at `now`; idle time fills the bucket up to its depth.
     pub(crate) fn begin(&mut self, now: Instant) {
         if now > self.at {

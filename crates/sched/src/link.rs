@@ -269,6 +269,10 @@ impl Link {
         if self.serving.is_some() {
             return;
         }
+        if self.server.is_instant() {
+            self.pass_through();
+            return;
+        }
         let served = self.queue.dequeue(self.now, &mut self.effects);
         self.settle();
         if let Some(served) = served {
@@ -277,20 +281,36 @@ impl Link {
         }
     }
 
+    /// What no rate delays leaves as soon as the queue lets it.
+    #[inline(never)]
+    fn pass_through(&mut self) {
+        while let Some(served) = self.queue.dequeue(self.now, &mut self.effects) {
+            self.settle();
+            self.leave_queue(&served, self.now);
+        }
+        self.settle();
+    }
+
     fn end_service(&mut self) {
         let Some(served) = self.serving.take() else { return };
-        let Served { queued: Queued { packet, entered, .. }, pacing, latency, .. } = served;
-        self.queue.served();
         let started = self.server.end(served.queued.bytes, self.now);
+        self.leave_queue(&served, started);
+        self.begin_service();
+    }
+
+    /// A packet whose service began at `started` is through.
+    #[inline]
+    fn leave_queue(&mut self, served: &Served, started: Instant) {
+        let Served { queued: Queued { packet, entered, .. }, pacing, latency, .. } = *served;
+        self.queue.served();
         let stages = Stages {
             pacing: entered.since(packet.arrival) + pacing,
             queue: started.since(entered).saturating_sub(pacing + latency),
             serialisation: self.now.since(started),
             propagation: latency,
         };
-        let Served { copy, mark, corrupt, .. } = served;
+        let Served { copy, mark, corrupt, .. } = *served;
         self.impair(Travelling { packet, copy, mark, corrupt, due: self.now, stages });
-        self.begin_service();
     }
 
     /// Accounts for what the last call of the queue did besides.

@@ -29,6 +29,11 @@ impl Server {
         }
     }
 
+    /// Whether a packet is through as soon as its service begins: there is no rate.
+    pub(crate) fn is_instant(&self) -> bool {
+        self.rate.is_unlimited() && self.peak.is_none()
+    }
+
     pub(crate) fn ready(&self) -> Option<Instant> {
         self.serving.as_ref().and_then(|service| service.ready)
     }
