@@ -316,18 +316,19 @@ fn impaired(departed: u64) -> Impairments {
     }
 }
 
+fn codel() -> Queue {
+    Queue {
+        kind: "codel".into(),
+        counters: counts(&[("ecn_mark", 17), ("maxpacket", 1514)]),
+        text: vec!["qdisc codel root limit 1000p".into(), "  maxpacket 1514 ecn_mark 17".into()],
+    }
+}
+
 fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
     Direction {
         link: map(&[("delay", "30ms"), ("limit", "100ms"), ("queue", "fifo"), ("rate", "20mbit")]),
         gso: "split".into(),
-        queue: Queue {
-            kind: "codel".into(),
-            counters: counts(&[("ecn_mark", 17), ("maxpacket", 1514)]),
-            text: vec![
-                "qdisc codel root limit 1000p".into(),
-                "  maxpacket 1514 ecn_mark 17".into(),
-            ],
-        },
+        queue: codel(),
         packets: Packets {
             arrived: departed + 21,
             duplicated: 4,

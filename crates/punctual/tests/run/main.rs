@@ -9,7 +9,9 @@ mod bad_luck;
 mod cases;
 mod command;
 mod counts;
+mod disciplines;
 mod harness;
+mod logged;
 mod odd_packets;
 mod replay;
 mod report;
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     tests.extend(counts::tests());
     tests.extend(odd_packets::tests());
     tests.extend(cases::tests());
+    tests.extend(disciplines::tests());
     tests.extend(bad_luck::tests());
     tests.extend(surroundings::tests());
     let code = support::run(&tests, trial);

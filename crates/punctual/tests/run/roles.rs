@@ -8,7 +8,7 @@ use std::time::Duration;
 use punctual_linux::fault::Faults;
 use punctual_linux::lab::{Lab, LabConfig};
 use punctual_linux::namespace::user;
-use punctual_linux::traffic::{EchoServer, RoundTripsConfig, round_trips};
+use punctual_linux::traffic::{EchoServer, EcnSocket, RoundTripsConfig, round_trips};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Plays the role that the first argument names, if it names one.
@@ -19,6 +19,7 @@ pub(crate) fn dispatch() -> Option<ExitCode> {
     let played = match (role.as_str(), &arguments[..]) {
         ("send-empty", [target, count]) => send_empty(target, count),
         ("count", [address]) => count(address),
+        ("count-ce", [address]) => count_ce(address),
         ("bare", [probes]) => bare(probes),
         _ => Err(format!("unknown role {role} {arguments:?}").into()),
     };
@@ -63,6 +64,24 @@ fn count(address: &str) -> Played {
         }
     }
     println!("{}", serde_json::json!({ "received": datagrams, "payload_bytes": bytes }));
+    Ok(())
+}
+
+/// Counts datagrams and those with CE until none came for half a second after the first.
+fn count_ce(address: &str) -> Played {
+    let mut socket = EcnSocket::bind(address.parse()?)?;
+    let (mut received, mut ce, mut silent) = (0_u64, 0_u64, 0);
+    // A wait of 100 ms each: 20 s for the first, half a second once it has come.
+    while silent < if received == 0 { 200 } else { 5 } {
+        socket.wait(punctual_sched::Duration::from_millis(100))?;
+        let before = received;
+        socket.receive(|datagram| {
+            received += 1;
+            ce += u64::from(datagram.tos & 3 == 3);
+        })?;
+        silent = if received == before { silent + 1 } else { 0 };
+    }
+    println!("{}", serde_json::json!({ "received": received, "ce": ce }));
     Ok(())
 }
 
