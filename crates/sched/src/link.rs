@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use crate::classify::Classified;
 use crate::config::{Change, ConfigError, LinkConfig, LossAt};
 use crate::delay_line::{DelayLine, Travelling};
 use crate::impair::{ImpairmentCounts, Strikes, Struck};
@@ -164,11 +165,22 @@ impl Link {
         Ok(())
     }
 
-    /// Several packets in order of their arrival, as if handed to [`arrive`](Self::arrive) one by
-    /// one. What the queue will read for them is loaded first, so that the misses overlap.
-    pub fn arrive_batch(&mut self, packets: &[Packet]) {
-        let touched = packets.iter().fold(0, |sum, packet| sum ^ self.queue.touch(packet));
+    /// Loads what the queue will read when these packets arrive, so that the misses of a batch
+    /// overlap. Changes nothing.
+    pub fn touch<'a>(&self, packets: impl IntoIterator<Item = &'a Packet>) {
+        let touched = packets.into_iter().fold(0, |sum, packet| sum ^ self.queue.touch(packet));
         core::hint::black_box(touched);
+    }
+
+    /// What a driver has to put into a packet's mark, see [`LinkConfig::packet_mark`].
+    pub fn packet_mark(&self, classified: &Classified, mark: u32) -> u32 {
+        self.config.packet_mark(classified, mark)
+    }
+
+    /// Several packets in order of their arrival, as if handed to [`arrive`](Self::arrive) one by
+    /// one, [touched](Self::touch) first.
+    pub fn arrive_batch(&mut self, packets: &[Packet]) {
+        self.touch(packets);
         for packet in packets {
             self.arrive(*packet);
         }

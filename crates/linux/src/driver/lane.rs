@@ -199,8 +199,10 @@ impl<A: Account> Lane<A> {
                     let classified = classify(held.payload, held.info.protocol);
                     let udp = classified.kind == PayloadKind::Udp;
                     self.uncut_udp_bursts += u64::from(udp && held.info.gso);
-                    let packet =
+                    let mut packet =
                         describe(&held, &classified, &mut self.stamps, (self.mtu, self.stamped));
+                    // The packet's own mark is the stamp.
+                    packet.mark = self.link.packet_mark(&classified, 0);
                     let tag = self.account.tag(held.payload, &classified);
                     let read = self.stamps.read_at();
                     self.arrivals.push(Arrived { packet, classified, read, tag });
@@ -214,6 +216,7 @@ impl<A: Account> Lane<A> {
     fn hand_over(&mut self) {
         // Nearly always sorted already; the sort is stable and then costs one comparison each.
         self.arrivals.sort_by_key(|arrived| arrived.packet.arrival);
+        self.link.touch(self.arrivals.iter().map(|arrived| &arrived.packet));
         for index in 0..self.arrivals.len() {
             let arrived = &mut self.arrivals[index];
             self.number += 1;

@@ -5,7 +5,9 @@ use std::io::Read;
 use std::path::Path;
 
 use punctual_sched::LinkConfig;
+use punctual_sched::config::QueueKind;
 use punctual_sched::parameter::ConfigBuilder;
+use punctual_sched::queue::jens::UserBy;
 
 use super::tables;
 use crate::cli::RunOptions;
@@ -44,13 +46,26 @@ impl Links {
                     tables::words(text).map_err(|error| Failure::usage(error.within(option)))?;
                 builder.words(&text, option).map_err(Failure::usage)?;
             }
-            builder.finish().map_err(Failure::usage)
+            let config = builder.finish().map_err(Failure::usage)?;
+            check_users(option, &config).map(|()| config)
         };
         Ok(Self {
             up: build(&file.up, "--up", options.up.as_ref())?,
             down: build(&file.down, "--down", options.down.as_ref())?,
         })
     }
+}
+
+/// A packet that crosses namespaces loses its mark: here nobody's user can be read from it.
+fn check_users(option: &str, config: &LinkConfig) -> Result<(), Failure> {
+    let jens = config.queue == QueueKind::Jens && config.jens.users > 1;
+    if jens && config.jens.user_by == UserBy::Mark {
+        return Err(Failure::usage(format!(
+            "{option}: jens.user: no mark survives up to this link, \
+             expected source, destination, sport, dport or dscp"
+        )));
+    }
+    Ok(())
 }
 
 impl Links {

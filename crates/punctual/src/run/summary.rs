@@ -43,7 +43,11 @@ pub(super) struct DriverEnd {
 /// Lateness above which a departure of `link` counts against the verdict, ns.
 pub(super) fn tolerance_ns(link: &LinkConfig, late: Option<Duration>) -> i64 {
     let signed = |span: Duration| difference_ns(span.as_nanos(), 0);
-    punctual_measure::verdict::tolerance_ns(Some(signed(link.delay)), None, late.map(signed))
+    punctual_measure::verdict::tolerance_ns(
+        Some(signed(link.delay)),
+        link.aqm_threshold().map(signed),
+        late.map(signed),
+    )
 }
 
 /// An account for `link`.

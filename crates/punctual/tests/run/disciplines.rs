@@ -194,6 +194,7 @@ fn every_discipline_and_impairment_replays() {
         "rate=4mbit queue=fq fq.maxrate=2mbit",
         "rate=4mbit queue=dualpi2",
         "rate=4mbit queue=jens",
+        "rate=4mbit queue=jens jens.users=4 jens.user=dport",
         "rate=4mbit delay=5ms loss=gemodel,5%,30%,80%,1% duplicate=5% corrupt=2% reorder=5%",
         "rate=4mbit delay=5ms jitter=2ms distribution=pareto loss=3%,25% slot=1ms,2ms",
         "impair=netem rate=4mbit delay=5ms jitter=1ms loss=3% duplicate=2% reorder=10% corrupt=1%",

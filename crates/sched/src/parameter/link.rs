@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Parameter] = &[
     },
     Parameter {
         name: "queue",
-        takes: "fifo|dualpi2|tbf|codel|fq_codel|fq|jens",
+        takes: "fifo|tbf|fq|codel|fq_codel|dualpi2|jens",
         default: "fifo",
         help: "queue discipline",
         set: |c, v| word(v, QUEUES).map(|v| c.queue = v),

@@ -65,23 +65,12 @@ pub const TABLES: &[Table] = &[
     Table { name: "", rows: link::ROWS, needs: "", applies: |_| true },
     Table { name: "", rows: impair::ROWS, needs: "", applies: |_| true },
     Table {
-        name: "dualpi2",
-        rows: dualpi2::ROWS,
-        needs: "queue=dualpi2",
-        applies: |c| c.queue == QueueKind::Dualpi2,
-    },
-    Table {
-        name: "netem",
-        rows: netem::ROWS,
-        needs: "impair=netem",
-        applies: |config| config.impair == Impair::Netem,
-    },
-    Table {
         name: "tbf",
         rows: tbf::ROWS,
         needs: "queue=tbf",
         applies: |c| c.queue == QueueKind::Tbf,
     },
+    Table { name: "fq", rows: fq::ROWS, needs: "queue=fq", applies: |c| c.queue == QueueKind::Fq },
     Table {
         name: "codel",
         rows: codel::ROWS,
@@ -94,12 +83,23 @@ pub const TABLES: &[Table] = &[
         needs: "queue=fq_codel",
         applies: |c| c.queue == QueueKind::FqCodel,
     },
-    Table { name: "fq", rows: fq::ROWS, needs: "queue=fq", applies: |c| c.queue == QueueKind::Fq },
+    Table {
+        name: "dualpi2",
+        rows: dualpi2::ROWS,
+        needs: "queue=dualpi2",
+        applies: |c| c.queue == QueueKind::Dualpi2,
+    },
     Table {
         name: "jens",
         rows: jens::ROWS,
         needs: "queue=jens",
         applies: |c| c.queue == QueueKind::Jens,
+    },
+    Table {
+        name: "netem",
+        rows: netem::ROWS,
+        needs: "impair=netem",
+        applies: |config| config.impair == Impair::Netem,
     },
 ];
 
@@ -336,11 +336,11 @@ const LOSS_AT: &[(&str, LossAt)] = &[("before", LossAt::Before), ("after", LossA
 const GSO: &[(&str, Gso)] = &[("split", Gso::Split), ("keep", Gso::Keep), ("auto", Gso::Auto)];
 const QUEUES: &[(&str, QueueKind)] = &[
     ("fifo", QueueKind::Fifo),
-    ("dualpi2", QueueKind::Dualpi2),
     ("tbf", QueueKind::Tbf),
+    ("fq", QueueKind::Fq),
     ("codel", QueueKind::Codel),
     ("fq_codel", QueueKind::FqCodel),
-    ("fq", QueueKind::Fq),
+    ("dualpi2", QueueKind::Dualpi2),
     ("jens", QueueKind::Jens),
 ];
 

@@ -36,6 +36,11 @@ impl CodelConfig {
             .with_ce_threshold(self.ce_threshold)
     }
 
+    /// The sojourn from which packets are dropped or marked.
+    pub(crate) fn threshold(&self) -> Duration {
+        self.ce_threshold.map_or(self.target, |threshold| threshold.min(self.target))
+    }
+
     /// Whether packets may be marked.
     pub const fn may_mark(&self) -> bool {
         self.ecn || self.ce_threshold.is_some()
