@@ -210,12 +210,16 @@ impl Link {
 
     /// The time before which no packet can depart that is not on the line yet.
     fn upstream_event(&self) -> Option<Deadline> {
+        // What comes later leaves behind the packet in service; but what the queue holds back for
+        // its own rate may be overtaken by what comes from the nic.
         let (at, cause) = if let Some(end) = self.server.ready() {
             (end, Cause::Service)
-        } else if let Some(wake) = self.queue_wake() {
-            (wake, Cause::Queue)
         } else {
-            (self.nic.as_ref().and_then(Nic::ready)?, Cause::Nic)
+            let nic = self.nic.as_ref().and_then(Nic::ready).map(|at| (at, Cause::Nic));
+            match (self.queue_wake().map(|at| (at, Cause::Queue)), nic) {
+                (Some(wake), Some(nic)) if nic.0 < wake.0 => nic,
+                (wake, nic) => wake.or(nic)?,
+            }
         };
         Some(Deadline { at: self.line.earliest(at), cause })
     }

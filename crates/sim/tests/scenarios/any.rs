@@ -12,9 +12,22 @@ fn links() -> impl Strategy<Value = String> {
         optional(&["", "loss=10%", "loss=10% loss.at=before", "loss=100%"]),
         optional(&["", "limit=7p", "limit=20kb"]),
         optional(&["", "nic=5mbit", "nic=10gbit"]),
+        optional(&[
+            "",
+            "",
+            "",
+            "queue=fq fq.maxrate=3mbit",
+            "queue=codel codel.ecn=on",
+            "queue=fq_codel",
+            "queue=dualpi2",
+        ]),
         optional(&["", "overhead=-14 framing=0", "overhead=24", "hold=64kb"]),
     )
-        .prop_map(|(a, b, c, d, e, f)| format!("{a} {b} {c} {d} {e} {f}"))
+        .prop_map(|(rate, delay, loss, limit, nic, queue, rest)| {
+            // The disciplines count packets.
+            let limit = if queue.is_empty() || !limit.ends_with("kb") { limit } else { "" };
+            format!("{rate} {delay} {loss} {limit} {nic} {queue} {rest}")
+        })
 }
 
 fn sources() -> impl Strategy<Value = Source> {

@@ -4,6 +4,7 @@
 
 mod any;
 mod delay;
+mod disciplines;
 mod fairness;
 mod lateness;
 mod queue;
