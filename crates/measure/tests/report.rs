@@ -344,7 +344,12 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
         flushed_by_kernel: 0,
         copies_failed: 0,
         impairments: impaired(departed),
-        bytes: Bytes { arrived: 25_681_500, departed: 25_650_000, dropped: 34_500 },
+        bytes: Bytes {
+            arrived: 25_681_500,
+            duplicated: 6_000,
+            departed: 25_650_000,
+            dropped: 34_500,
+        },
         delay: Delays {
             total: spread(32_431 * US, 80_122 * US),
             queue: spread(2_104 * US, 49_512 * US),

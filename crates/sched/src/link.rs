@@ -340,14 +340,10 @@ impl Link {
     #[inline(never)]
     fn account_effects(&mut self) {
         let mut effects = core::mem::take(&mut self.effects);
-        let (duplicated, memory) = effects.take_duplicated();
-        self.counters.duplicated += duplicated;
-        if let Some(duplicates) = &mut self.duplicates {
-            duplicates.extend(effects.take_duplicates());
-        } else {
-            effects.take_duplicates().for_each(drop);
+        for packet in effects.take_duplicates() {
+            self.count_duplicate(&packet);
+            self.counters.held_bytes += true_size(packet.len);
         }
-        self.counters.held_bytes += memory;
         self.counters.held_peak_bytes = self.counters.held_peak_bytes.max(self.counters.held_bytes);
         for dropped in effects.take_drops() {
             self.lose(&dropped.packet, dropped.copy, dropped.reason);

@@ -185,6 +185,8 @@ pub struct Snapshot {
     pub impairments: ImpairmentCounts,
     /// Bytes arrived.
     pub bytes_in: u64,
+    /// Bytes of the duplicates made.
+    pub bytes_duplicated: u64,
     /// Bytes departed.
     pub bytes_out: u64,
     /// Bytes dropped.

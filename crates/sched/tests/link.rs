@@ -446,7 +446,8 @@ fn fates(outputs: &[Output]) -> u64 {
 
 fn balanced(link: &Link) -> bool {
     let s = link.snapshot();
-    s.packets_in + s.duplicated == s.packets_out + s.queued + s.dropped.iter().sum::<u64>()
+    let bytes = s.queued > 0 || s.bytes_in + s.bytes_duplicated == s.bytes_out + s.bytes_dropped;
+    bytes && s.packets_in + s.duplicated == s.packets_out + s.queued + s.dropped.iter().sum::<u64>()
 }
 
 proptest! {

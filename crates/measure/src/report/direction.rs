@@ -145,6 +145,9 @@ pub struct Bytes {
     /// Of arrivals.
     #[serde(rename = "in")]
     pub arrived: u64,
+    /// Of duplicates made by the link.
+    #[serde(default)]
+    pub duplicated: u64,
     /// Of departures.
     #[serde(rename = "out")]
     pub departed: u64,

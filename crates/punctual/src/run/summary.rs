@@ -128,6 +128,7 @@ pub(super) fn direction(
         copies_failed: counts.unsent + counts.unkept,
         bytes: report::Bytes {
             arrived: snapshot.bytes_in,
+            duplicated: snapshot.bytes_duplicated,
             departed: snapshot.bytes_out,
             dropped: snapshot.bytes_dropped,
         },

@@ -5,6 +5,7 @@ use crate::config::LossAt;
 use crate::delay_line::Travelling;
 use crate::impair::Struck;
 use crate::output::{DropReason, Mark};
+use crate::packet::Packet;
 
 impl Link {
     /// Loses, marks, duplicates a packet that has been served; what is left goes on.
@@ -29,14 +30,20 @@ impl Link {
     /// One more of a packet, with a number, a fate and a delay of its own.
     fn duplicate(&mut self, original: Travelling) {
         let copy = original.copy.saturating_add(1);
-        self.counters.duplicated += u64::from(original.packet.segments);
-        if let Some(duplicates) = &mut self.duplicates {
-            duplicates.push_back(original.packet.handle);
-        }
+        self.count_duplicate(&original.packet);
         if self.take_memory(&original.packet) {
             self.propagate(Travelling { copy, ..original });
         } else {
             self.drop_packet(&original.packet, copy, DropReason::HoldFull);
+        }
+    }
+
+    /// Counts one more of a packet and announces it to whoever asked.
+    pub(super) fn count_duplicate(&mut self, packet: &Packet) {
+        self.counters.duplicated += u64::from(packet.segments);
+        self.counters.bytes_duplicated += u64::from(packet.len);
+        if let Some(duplicates) = &mut self.duplicates {
+            duplicates.push_back(packet.handle);
         }
     }
 

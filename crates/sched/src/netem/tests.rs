@@ -38,7 +38,8 @@ impl Device {
         let mut effects = Effects::default();
         self.netem.enqueue(Queued { packet, entered: self.now, bytes }, &mut effects);
         self.dropped.extend(effects.take_drops());
-        self.duplicated += effects.take_duplicated().0;
+        self.duplicated +=
+            effects.take_duplicates().map(|packet| u64::from(packet.segments)).sum::<u64>();
         self.drain();
     }
 

@@ -8,7 +8,7 @@ use crate::config::{ConfigError, LinkConfig, QueueKind};
 use crate::impair::Impair;
 use crate::netem::Netem;
 use crate::output::{BitFlip, DropReason, Mark};
-use crate::packet::{Packet, true_size};
+use crate::packet::Packet;
 use crate::time::{Duration, Instant};
 
 pub mod codel;
@@ -150,10 +150,8 @@ impl Backlog {
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
     drops: Vec<Dropped>,
-    duplicated: u64,
-    duplicated_memory: u64,
-    /// Handles of the packets duplicated, one entry for each duplicate.
-    duplicates: Vec<u64>,
+    /// One entry for each duplicate made.
+    duplicates: Vec<Packet>,
 }
 
 /// A packet that a discipline gave up.
@@ -180,9 +178,7 @@ impl Effects {
 
     /// A packet was duplicated: one more is held.
     pub fn duplicate(&mut self, packet: &Packet) {
-        self.duplicated += u64::from(packet.segments);
-        self.duplicated_memory += true_size(packet.len);
-        self.duplicates.push(packet.handle);
+        self.duplicates.push(*packet);
     }
 
     /// The drops since the last call, in order.
@@ -190,18 +186,13 @@ impl Effects {
         self.drops.drain(..)
     }
 
-    /// Wire packets duplicated since the last call, and the memory that they hold in bytes.
-    pub fn take_duplicated(&mut self) -> (u64, u64) {
-        (core::mem::take(&mut self.duplicated), core::mem::take(&mut self.duplicated_memory))
-    }
-
-    /// The handles of the packets duplicated since the last call, one for each duplicate.
-    pub fn take_duplicates(&mut self) -> impl Iterator<Item = u64> + '_ {
+    /// The packets duplicated since the last call, one for each duplicate.
+    pub fn take_duplicates(&mut self) -> impl Iterator<Item = Packet> + '_ {
         self.duplicates.drain(..)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.drops.is_empty() && self.duplicated == 0
+        self.drops.is_empty() && self.duplicates.is_empty()
     }
 }
 
