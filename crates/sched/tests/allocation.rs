@@ -1,0 +1,116 @@
+//! What the scheduler asks of the allocator: nothing for a packet once its tables have grown, and
+//! at most 128 bytes for one that it holds.
+
+use punctual_count_alloc::{CountingAllocator, Counts, counted};
+use punctual_sched::{Change, Instant, Link, LinkConfig, Rate};
+
+#[path = "support/workload.rs"]
+mod workload;
+
+use workload::{DISCIPLINES, Rig, STAGES, Traffic};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+#[test]
+fn no_discipline_allocates_for_a_packet() {
+    for discipline in DISCIPLINES {
+        for (flows, load) in [(1, 50), (1, 100), (1, 150), (1_000, 50), (1_000, 100), (1_000, 150)]
+        {
+            let words = format!("rate=1gbit {}", discipline.words);
+            let what = format!("{}, {flows} flows, load {load} %", discipline.name);
+            allocates_nothing(&what, &words, flows, load);
+        }
+    }
+}
+
+#[test]
+fn no_stage_allocates_for_a_packet() {
+    for (name, words) in STAGES {
+        for load in [50, 150] {
+            allocates_nothing(&format!("{name}, load {load} %"), words, 100, load);
+        }
+    }
+}
+
+#[test]
+fn a_live_change_of_rate_allocates_nothing_for_the_packets_after_it() {
+    for discipline in DISCIPLINES {
+        let words = format!("rate=1gbit {}", discipline.words);
+        let mut rig = Rig::new(&words, traffic(100, 150));
+        run(&mut rig, WARM_UP);
+        for bps in [900_000_000, 1_000_000_000] {
+            let change = Change { rate: Rate::from_bps(bps), ..Default::default() };
+            rig.link.change(&change, Instant::from_nanos(rig.traffic.now)).expect("a valid rate");
+            let ((), counts) = counted(|| run(&mut rig, MEASURED));
+            assert_eq!(counts, Counts::default(), "{}", discipline.name);
+        }
+    }
+}
+
+#[test]
+fn a_held_packet_costs_at_most_128_bytes() {
+    println!("bytes      per packet  after growth  per flow");
+    for discipline in DISCIPLINES {
+        let words = format!("rate=1bit hold=1000gb {}", discipline.roomy);
+        let packets = bytes_held(&words, PACKETS, 1);
+        // One more waits than tables hold that have not doubled; another is in service.
+        let grown = bytes_held(&words, PACKETS + 2, 1);
+        let flows = (bytes_held(&words, PACKETS, FLOWS) - packets) / f64::from(FLOWS);
+        let [packet, grown] = [packets, grown].map(|bytes| bytes / f64::from(PACKETS));
+        println!("{:<10} {packet:>10.1} {grown:>13.1} {flows:>9.1}", discipline.name);
+        assert!(packet <= 128.0, "{}: {packet} bytes for a held packet", discipline.name);
+    }
+    let travelling = bytes_held("delay=1s hold=1000gb", PACKETS, 1) / f64::from(PACKETS);
+    println!("{:<10} {travelling:>10.1}", "delay line");
+    assert!(travelling <= 128.0, "{travelling} bytes for a packet in the delay line");
+}
+
+fn allocates_nothing(what: &str, words: &str, flows: u32, load: u64) {
+    let mut rig = Rig::new(words, traffic(flows, load));
+    run(&mut rig, WARM_UP);
+    let ((), counts) = counted(|| run(&mut rig, MEASURED));
+    assert_eq!(counts, Counts::default(), "{what}");
+}
+
+fn traffic(flows: u32, load: u64) -> Traffic {
+    Traffic { load, mixed: true, ..Traffic::full(flows, GIGABIT) }
+}
+
+/// Half of the packets come one by one, half in batches.
+fn run(rig: &mut Rig, packets: u32) {
+    let mut fates = 0;
+    for _ in 0..packets / 2 {
+        rig.step(|_| fates += 1);
+    }
+    for _ in 0..packets as usize / 2 / workload::BATCH {
+        rig.step_batch(|_| fates += 1);
+    }
+    assert!(fates > packets / 2, "packets go through");
+}
+
+/// Bytes that a link holds for `packets` more packets than none.
+fn bytes_held(words: &str, packets: u32, flows: u32) -> f64 {
+    let config = LinkConfig::parse(words, "link").expect("valid");
+    let (link, empty) = counted(|| Link::new(&config, 1, Instant::ZERO).expect("valid"));
+    drop(link);
+    let (rig, filled) = counted(|| {
+        let mut rig = Rig::new(words, Traffic::full(flows, GIGABIT));
+        rig.fill(packets.into());
+        assert_eq!(rig.link.poll(), None, "{words}: none is dropped");
+        rig
+    });
+    assert_eq!(rig.link.snapshot().queued, u64::from(packets), "{words}: all are held");
+    let bytes = filled.held_bytes - empty.held_bytes;
+    f64::from(i32::try_from(bytes).expect("less than 2 GB"))
+}
+
+/// A power of two, which tables that double hold without slack.
+const PACKETS: u32 = 1 << 18;
+const FLOWS: u32 = 1 << 16;
+const WARM_UP: u32 = 100_000;
+const MEASURED: u32 = 100_000;
+const GIGABIT: Rate = match Rate::from_bps(1_000_000_000) {
+    Some(rate) => rate,
+    None => Rate::UNLIMITED,
+};
