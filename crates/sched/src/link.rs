@@ -210,18 +210,24 @@ impl Link {
 
     /// The time before which no packet can depart that is not on the line yet.
     fn upstream_event(&self) -> Option<Deadline> {
-        // What comes later leaves behind the packet in service; but what the queue holds back for
-        // its own rate may be overtaken by what comes from the nic.
-        let (at, cause) = if let Some(end) = self.server.ready() {
-            (end, Cause::Service)
-        } else {
-            let nic = self.nic.as_ref().and_then(Nic::ready).map(|at| (at, Cause::Nic));
-            match (self.queue_wake().map(|at| (at, Cause::Queue)), nic) {
-                (Some(wake), Some(nic)) if nic.0 < wake.0 => nic,
-                (wake, nic) => wake.or(nic)?,
-            }
+        let (at, cause) = match self.server.ready() {
+            Some(end) => (end, Cause::Service),
+            None => self.queue_event()?,
         };
         Some(Deadline { at: self.line.earliest(at), cause })
+    }
+
+    /// When a packet may leave the queue: one that waits there, or the next that the sender's
+    /// access rate lets through, which a queue that paces may let go first.
+    fn queue_event(&self) -> Option<(Instant, Cause)> {
+        let nic = self.nic.as_ref().and_then(Nic::ready).map(|at| (at, Cause::Nic));
+        // Some disciplines have plans of their own while they are empty.
+        let waits = self.queue.backlog().packets > 0;
+        let queue = self.queue_wake().filter(|_| waits).map(|at| (at, Cause::Queue));
+        match (queue, nic) {
+            (Some(queue), Some(nic)) if nic.0 < queue.0 => Some(nic),
+            (queue, nic) => queue.or(nic),
+        }
     }
 
     // Apart from `advance`, which mostly finds nothing due and then is a comparison.

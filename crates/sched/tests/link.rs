@@ -6,7 +6,8 @@ use punctual_sched::config::{Limit, LossAt};
 use punctual_sched::impair::{Correlated, Distribution, Loss, Reorder, Slot, SlotGap};
 use punctual_sched::units::Probability;
 use punctual_sched::{
-    Change, DropReason, Duration, Ecn, Instant, Link, LinkConfig, Mark, Output, Packet, Rate,
+    Cause, Change, DropReason, Duration, Ecn, Instant, Link, LinkConfig, Mark, Output, Packet,
+    Rate, TransmitTime,
 };
 
 fn packet(handle: u64, arrival: u64, len: u32) -> Packet {
@@ -574,4 +575,33 @@ proptest! {
             prop_assert_eq!(u128::from(*due), (bits * 1_000_000_000).div_ceil(u128::from(bps)));
         }
     }
+}
+
+#[test]
+fn a_deadline_heeds_what_the_nic_lets_through_before_a_paced_packet_may_go() {
+    let config = LinkConfig::parse("nic=10mbit queue=fq", "up").unwrap();
+    let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+    let transmit = TransmitTime::new(Instant::from_nanos(100_000_000));
+    link.arrive(Packet { transmit, ..packet(0, 0, 1500) });
+    link.advance(Instant::from_nanos(10_000_000));
+    assert_eq!(link.next_event().unwrap().cause, Cause::Queue);
+    link.arrive(Packet { flow: 8, ..packet(1, 10_000_000, 1500) });
+    let deadline = link.next_event().unwrap();
+    assert_eq!((deadline.cause, deadline.at.as_nanos()), (Cause::Nic, 11_211_200));
+    drain(&mut link);
+    link.advance(deadline.at);
+    assert_eq!(dues(&drain(&mut link)), [11_211_200]);
+}
+
+#[test]
+fn tbf_lets_packets_go_at_peakrate_when_a_change_raises_the_rate_above_it() {
+    let words = "rate=10mbit queue=tbf burst=3kb peakrate=20mbit tbf.mtu=2kb limit=10kb";
+    let mut link = Link::new(&LinkConfig::parse(words, "up").unwrap(), 1, Instant::ZERO).unwrap();
+    (0..3).for_each(|handle| link.arrive(packet(handle, 0, 1500)));
+    let change = Change { rate: Some(rate(1_000_000_000)), ..Change::default() };
+    link.change(&change, Instant::ZERO).unwrap();
+    let outputs = run_out(&mut link);
+    let spans: Vec<_> = dues(&outputs).windows(2).map(|pair| pair[1] - pair[0]).collect();
+    // 1514 bytes at 20 Mbit/s each, the first of them less what is left of 2048.
+    assert_eq!(spans, [392_000, 605_600]);
 }

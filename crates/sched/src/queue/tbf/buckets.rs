@@ -89,11 +89,19 @@ impl Buckets {
         (self.rate.after(earned, bytes), peak)
     }
 
-    /// Nanoseconds since the last payment, no more than fill the bucket of `rate`.
+    /// Nanoseconds since the last payment, no more than fill the bucket of `rate`, as under Linux.
+    /// A live change may raise `rate` to `peakrate` and above: then what fills its bucket may never
+    /// pay for a packet at `peakrate`, and the greater of the two depths counts.
     #[inline]
     fn earned(&self, now: Instant) -> i64 {
-        let since = now.since(self.paid_at).as_nanos();
-        i64::try_from(since).unwrap_or(i64::MAX).min(self.rate.depth)
+        let since = i64::try_from(now.since(self.paid_at).as_nanos()).unwrap_or(i64::MAX);
+        let depth = match &self.peak {
+            Some(peak) if peak.bytes_per_second <= self.rate.bytes_per_second => {
+                self.rate.depth.max(peak.depth)
+            }
+            _ => self.rate.depth,
+        };
+        since.min(depth)
     }
 }
 

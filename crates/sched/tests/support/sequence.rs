@@ -1,0 +1,378 @@
+//! Sequences of operations on a link, read from bytes, and what must hold after each of them. The
+//! same bytes mean the same sequence under a fuzzer and in a property test.
+#![allow(dead_code, reason = "each harness uses its part of it")]
+
+use std::collections::BTreeMap;
+
+use punctual_sched::config::Limit;
+use punctual_sched::{
+    Change, Deadline, Duration, Ecn, Instant, Link, LinkConfig, Mark, Output, Packet, Rate,
+    TransmitTime,
+};
+
+/// A configuration, and what it promises besides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Case {
+    /// Its words.
+    pub(crate) words: &'static str,
+    /// Which packets leave in the order in which they came.
+    pub(crate) order: Order,
+    /// How many queues there are that hold up to `limit` each.
+    pub(crate) bands: u64,
+}
+
+/// A promise of order, for departures; a copy may leave beside its packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// All of them, as `fifo` does.
+    All,
+    /// Those of one flow, of one kind (see [`Model::class`]).
+    Flow,
+    /// None: something reorders on purpose.
+    None,
+}
+
+const fn case(order: Order, words: &'static str) -> Case {
+    Case { words, order, bands: 1 }
+}
+
+/// With three bands, each of which has its limit.
+const fn fq(words: &'static str) -> Case {
+    Case { words, order: Order::Flow, bands: 3 }
+}
+
+/// Every discipline and stage, with limits that are reached.
+pub(crate) const CASES: &[Case] = &[
+    case(Order::All, ""),
+    case(Order::All, "rate=10mbit"),
+    case(Order::All, "rate=10mbit limit=20p"),
+    case(Order::All, "rate=10mbit limit=30kb burst=10kb peakrate=20mbit nic=100mbit"),
+    case(Order::All, "rate=10mbit overhead=-100 framing=0 delay=5ms jitter=5ms loss=10%"),
+    case(Order::All, "rate=1bit limit=5p loss=50% loss.at=before hold=100kb"),
+    case(Order::All, "rate=10mbit delay=1ms duplicate=30% corrupt=30% ecn=on loss=20%"),
+    case(Order::All, "rate=10mbit loss=gemodel,10%,30%,70%,10% duplicate=10%,50%"),
+    case(Order::All, "rate=10mbit loss=state,10%,30%,10%,50%,5%"),
+    case(Order::All, "rate=10mbit delay=10ms slot=1ms,5ms,packets=3"),
+    case(Order::None, "rate=10mbit delay=5ms reorder=25%,50%,gap=3"),
+    case(Order::None, "rate=10mbit delay=5ms jitter=5ms distribution=pareto reorder=jitter"),
+    case(Order::None, "rate=10mbit delay=5ms jitter=5ms loss=5% duplicate=20% impair=netem"),
+    case(Order::None, "rate=10mbit delay=5ms slot=1ms,5ms reorder=25% corrupt=5% impair=netem"),
+    fq("rate=10mbit queue=fq limit=20p fq.flow_limit=5p fq.buckets=4"),
+    fq("rate=10mbit queue=fq fq.maxrate=1mbit fq.ce_threshold=1ms nic=20mbit"),
+    fq("queue=fq fq.horizon=1ms fq.horizon_mode=cap fq.wake=slack delay=1ms"),
+    case(Order::All, "rate=10mbit queue=codel limit=20p codel.ecn=on"),
+    case(Order::All, "rate=1mbit queue=codel codel.arithmetic=linux codel.ce_threshold=1ms"),
+    case(Order::Flow, "rate=10mbit queue=fq_codel limit=20p fq_codel.flows=4"),
+    case(Order::Flow, "rate=1mbit queue=fq_codel fq_codel.memory_limit=40kb loss=5%"),
+    case(Order::Flow, "rate=10mbit queue=dualpi2 limit=20p"),
+    case(Order::Flow, "rate=100kbit queue=dualpi2 delay=1ms loss=5%"),
+    case(Order::Flow, "rate=10mbit queue=jens limit=20p"),
+    case(Order::Flow, "rate=1mbit queue=jens jens.qosmode=1 jens.extralatency=3ms loss=5%"),
+    case(Order::All, "rate=10mbit queue=tbf burst=3kb limit=30kb"),
+    case(Order::All, "rate=10mbit queue=tbf burst=3kb peakrate=20mbit tbf.mtu=2kb limit=10kb"),
+    case(Order::All, "rate=1mbit queue=tbf burst=20kb limit=30kb tbf.linklayer=atm duplicate=9%"),
+];
+
+/// Runs the operations that `bytes` hold on a link of `case`.
+///
+/// # Panics
+///
+/// Where a promise of the link is broken.
+pub(crate) fn run(case: &Case, bytes: &[u8]) {
+    let config = LinkConfig::parse(case.words, "case").expect("the cases are valid");
+    let mut model = Model::new(&config, *case);
+    let mut bytes = Bytes(bytes);
+    while let Some(operation) = bytes.next() {
+        model.operate(operation, &mut bytes);
+        model.check();
+    }
+    model.end();
+}
+
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn next(&mut self) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    /// Zero where no more bytes are left.
+    fn byte(&mut self) -> u8 {
+        self.next().unwrap_or(0)
+    }
+
+    fn word(&mut self) -> u32 {
+        u32::from_le_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
+    }
+
+    /// A number of any magnitude below 2^(8 + `most`), small ones as likely as large ones.
+    fn magnitude(&mut self, most: u8) -> u64 {
+        u64::from(self.byte()) << (self.byte() % (most + 1))
+    }
+}
+
+/// The link and what is known of it from outside.
+struct Model {
+    case: Case,
+    link: Link,
+    /// The latest time given, in nanoseconds.
+    now: u64,
+    /// Packets that came so far: the next handle.
+    came: u64,
+    /// Fates that are still to come, by handle.
+    open: BTreeMap<u64, u32>,
+    /// The last handle that departed, by class.
+    departed: BTreeMap<(u32, u8), u64>,
+    last_due: u64,
+    /// What the link said after the last mutation.
+    deadline: Option<Deadline>,
+    /// Wire packets that the queue may hold, as long as packets are single.
+    limit: Option<u64>,
+    singles: bool,
+}
+
+impl Model {
+    fn new(config: &LinkConfig, case: Case) -> Self {
+        let mut link = Link::new(config, 1, Instant::ZERO).expect("the cases are valid");
+        link.follow_copies();
+        Self {
+            case,
+            link,
+            now: 0,
+            came: 0,
+            open: BTreeMap::new(),
+            departed: BTreeMap::new(),
+            last_due: 0,
+            deadline: None,
+            limit: match config.limit {
+                Some(Limit::Packets(packets)) => Some(packets.into()),
+                _ => None,
+            },
+            singles: true,
+        }
+    }
+
+    fn operate(&mut self, operation: u8, bytes: &mut Bytes<'_>) {
+        match operation % 16 {
+            0..=6 => {
+                let packet = self.packet(bytes);
+                self.arrive(&[packet]);
+            }
+            7 => {
+                let packet = self.wild_packet(bytes);
+                self.arrive(&[packet]);
+            }
+            8 | 9 => {
+                let count = bytes.byte() % 70;
+                let packets: Vec<_> = (0..count).map(|_| self.packet(bytes)).collect();
+                self.arrive(&packets);
+            }
+            // Up to an hour, which is 2^41.7 ns.
+            10 => self.advance(self.now.saturating_add(bytes.magnitude(34))),
+            11 | 12 => self.advance_to_deadline(),
+            // Back: taken as the latest time given.
+            13 => self.advance(self.now.saturating_sub(bytes.magnitude(34))),
+            14 => self.change(bytes),
+            _ => self.step_through(u32::from(bytes.byte())),
+        }
+    }
+
+    /// An ordinary packet, soon after the last.
+    fn packet(&mut self, bytes: &mut Bytes<'_>) -> Packet {
+        let kind = bytes.byte();
+        self.now = self.now.saturating_add(bytes.magnitude(16));
+        let len = [60, 400, 1_000, 1_500][usize::from(kind >> 2 & 3)];
+        let flow = u32::from(kind >> 4).wrapping_mul(0x9e37_79b9);
+        let mut packet = Packet::on_path(self.came, Instant::from_nanos(self.now), len, flow);
+        packet.ecn = Ecn::from_tos(kind);
+        packet.priority = kind >> 4;
+        self.came += 1;
+        packet
+    }
+
+    /// Everything that a descriptor can say.
+    fn wild_packet(&mut self, bytes: &mut Bytes<'_>) -> Packet {
+        let mut packet = self.packet(bytes);
+        packet.len = (bytes.word() >> (bytes.byte() % 32)).max(1);
+        packet.segments = u16::try_from(bytes.magnitude(8)).unwrap_or(u16::MAX).max(1);
+        self.singles &= packet.segments == 1;
+        packet.flow = bytes.word();
+        packet.mark = bytes.word();
+        packet.dscp = bytes.byte() & 63;
+        packet.priority = bytes.byte();
+        packet.socket = bytes.byte() & 1 == 1;
+        packet.pacing_rate = Rate::from_bps(bytes.magnitude(40)).unwrap_or(Rate::UNLIMITED);
+        let transmit = self.now.saturating_add(bytes.magnitude(40)).saturating_sub(1 << 30);
+        packet.transmit = TransmitTime::new(Instant::from_nanos(transmit));
+        packet
+    }
+
+    fn arrive(&mut self, packets: &[Packet]) {
+        for packet in packets {
+            self.open.insert(packet.handle, 1);
+        }
+        self.deadline = None;
+        match packets {
+            [packet] => self.link.arrive(*packet),
+            batch => self.link.arrive_batch(batch),
+        }
+        self.drain();
+    }
+
+    fn advance(&mut self, to: u64) {
+        self.now = self.now.max(to);
+        self.link.advance(Instant::from_nanos(to));
+        self.drain();
+    }
+
+    fn advance_to_deadline(&mut self) {
+        if let Some(deadline) = self.link.next_event() {
+            self.advance(deadline.at.as_nanos());
+        }
+    }
+
+    fn change(&mut self, bytes: &mut Bytes<'_>) {
+        let mut change = Change::default();
+        let what = bytes.byte();
+        if what & 1 != 0 {
+            let rates = [0, 1, 1_000, 10_000_000, 1_000_000_000, 1_000_000_000_000];
+            let rate = rates.get(usize::from(bytes.byte() % 8));
+            change.rate = Some(rate.and_then(|&bps| Rate::from_bps(bps)).unwrap_or(Rate::PAUSE));
+        }
+        if what & 2 != 0 {
+            change.delay = Some(Duration::from_nanos(bytes.magnitude(32)));
+        }
+        if what & 4 != 0 {
+            change.limit = Some(Limit::Packets(u32::from(bytes.byte())));
+        }
+        self.deadline = None;
+        let limit = change.limit;
+        if self.link.change(&change, Instant::from_nanos(self.now)).is_ok()
+            && let Some(Limit::Packets(packets)) = limit
+        {
+            // Under fq packets of flows that wait stay where the limit is lowered, as under Linux.
+            let before = if self.case.bands > 1 { self.limit } else { Some(0) };
+            self.limit = before.map(|before| before.max(packets.into()));
+        }
+        self.drain();
+    }
+
+    /// At most so many deadlines.
+    fn step_through(&mut self, steps: u32) {
+        for _ in 0..steps {
+            self.advance_to_deadline();
+            self.check();
+        }
+    }
+
+    /// Takes what came out, and checks each fate.
+    fn drain(&mut self) {
+        let promised = self.deadline.map_or(0, |deadline| deadline.at.as_nanos());
+        while let Some(handle) = self.link.poll_duplicate() {
+            *self.open.get_mut(&handle).expect("what is duplicated is open") += 1;
+        }
+        while let Some(output) = self.link.poll() {
+            match output {
+                Output::Depart { packet, due, mark, stages, .. } => {
+                    let due = due.as_nanos();
+                    assert!(due >= promised, "{due} comes before {promised}, {packet:?}");
+                    assert!(due >= packet.arrival.as_nanos(), "{due}: before it came, {packet:?}");
+                    let stages = [stages.pacing, stages.queue, stages.serialisation];
+                    let sum = stages.iter().fold(Duration::ZERO, |sum, &stage| sum + stage);
+                    assert!(sum.as_nanos() <= due - packet.arrival.as_nanos(), "{stages:?}");
+                    assert!(mark != Mark::Ce || packet.ecn.is_capable(), "{packet:?} is marked");
+                    assert!(due >= self.last_due, "{due} after {}", self.last_due);
+                    self.last_due = due;
+                    self.check_order(&packet);
+                    self.close(packet.handle);
+                }
+                Output::Drop { packet, at, .. } => {
+                    assert!(at.as_nanos() <= self.now, "{at:?} has not come, {packet:?}");
+                    self.close(packet.handle);
+                }
+            }
+        }
+        self.deadline = self.link.next_event();
+    }
+
+    fn close(&mut self, handle: u64) {
+        let open = self.open.get_mut(&handle).expect("a fate of a packet that is open");
+        *open -= 1;
+        if *open == 0 {
+            self.open.remove(&handle);
+        }
+    }
+
+    fn check_order(&mut self, packet: &Packet) {
+        let class = match self.case.order {
+            Order::All => (0, 0),
+            Order::Flow => (packet.flow, Self::class(packet)),
+            Order::None => return,
+        };
+        // Times of its own put a packet out of its turn.
+        if packet.transmit.is_some() && self.case.order == Order::Flow {
+            return;
+        }
+        let last = self.departed.entry(class).or_insert(packet.handle);
+        assert!(packet.handle >= *last, "{} departs after {last}", packet.handle);
+        *last = packet.handle;
+    }
+
+    /// Packets of one flow that a discipline may put into different queues: by ECN field (dualpi2)
+    /// and priority (fq).
+    fn class(packet: &Packet) -> u8 {
+        let scalable = matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
+        packet.priority << 1 | u8::from(scalable)
+    }
+
+    /// What holds after each operation.
+    fn check(&self) {
+        let snapshot = self.link.snapshot();
+        let dropped: u64 = snapshot.dropped.iter().sum();
+        assert_eq!(
+            snapshot.packets_in + snapshot.duplicated,
+            snapshot.packets_out + dropped + snapshot.queued,
+            "{snapshot:?}"
+        );
+        assert_eq!(self.open.is_empty(), snapshot.queued == 0, "{snapshot:?}");
+        assert!(snapshot.queued > 0 || snapshot.held_bytes == 0, "{snapshot:?}");
+        assert!(snapshot.backlog_packets <= snapshot.queued, "{snapshot:?}");
+        if self.singles {
+            let open: u64 = self.open.values().copied().map(u64::from).sum();
+            assert_eq!(open, snapshot.queued);
+            // One more may be in service.
+            let most = self.limit.map_or(u64::MAX, |limit| limit * self.case.bands + 1);
+            assert!(snapshot.backlog_packets <= most, "{} of {most}", snapshot.backlog_packets);
+        }
+        if let Some(deadline) = self.link.next_event() {
+            assert!(snapshot.queued > 0, "nothing is held, but {deadline:?}");
+        }
+    }
+
+    /// Everything leaves in a bounded number of steps, once there is a rate.
+    fn end(&mut self) {
+        let rate = Rate::from_bps(1_000_000_000);
+        self.deadline = None;
+        let change = Change { rate, ..Change::default() };
+        self.link.change(&change, Instant::from_nanos(self.now)).expect("a rate can be had");
+        self.drain();
+        // An uncut burst may be paid for one wire packet at a time.
+        let held = self.link.snapshot().queued;
+        let most = 100 + 20 * held;
+        let mut steps = 0;
+        while self.link.next_event().is_some() {
+            self.advance_to_deadline();
+            self.check();
+            steps += 1;
+            assert!(
+                steps <= most,
+                "{steps} steps for {held} packets: {:?}",
+                self.link.next_event()
+            );
+        }
+        assert_eq!(self.link.snapshot().queued, 0, "{:?}", self.link.snapshot());
+        assert!(self.open.is_empty());
+    }
+}
