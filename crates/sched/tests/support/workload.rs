@@ -9,21 +9,46 @@ use punctual_sched::{Ecn, Instant, Link, LinkConfig, Output, Packet, Rate};
 pub(crate) struct Discipline {
     /// Its word.
     pub(crate) name: &'static str,
-    /// Parameters with which it decides as people would have it, beside `rate`.
+    /// Parameters with which it decides as people would have it, beside `rate` and `queue`.
     pub(crate) words: &'static str,
-    /// Parameters with which it holds millions of packets of one flow and drops none.
+    /// Parameters with which it holds millions of packets of one flow for minutes and gives up
+    /// none.
     pub(crate) roomy: &'static str,
-    /// Whether it paces flows at rates of their own.
-    pub(crate) paces: bool,
+}
+
+impl Discipline {
+    /// The words of a link with this discipline.
+    pub(crate) fn link(&self, rate: &str, words: &str) -> String {
+        format!("rate={rate} queue={} {words}", self.name)
+    }
+}
+
+const fn discipline(name: &'static str, words: &'static str, roomy: &'static str) -> Discipline {
+    Discipline { name, words, roomy }
 }
 
 /// Every discipline.
-pub(crate) const DISCIPLINES: &[Discipline] = &[Discipline {
-    name: "fifo",
-    words: "queue=fifo",
-    roomy: "queue=fifo limit=4000000p",
-    paces: false,
-}];
+pub(crate) const DISCIPLINES: &[Discipline] = &[
+    discipline("fifo", "", "limit=4000000p"),
+    discipline(
+        "fq",
+        "",
+        "limit=4000000p fq.flow_limit=4000000p fq.horizon=3600s fq.orphan_mask=0xffffffff",
+    ),
+    discipline("codel", "codel.ecn=on", "limit=4000000p codel.target=1000s codel.interval=2000s"),
+    discipline(
+        "fq_codel",
+        "",
+        "limit=4000000p fq_codel.target=1000s fq_codel.interval=2000s fq_codel.memory_limit=2gb",
+    ),
+    discipline(
+        "dualpi2",
+        "",
+        "limit=4000000p dualpi2.target=4s dualpi2.tupdate=4s dualpi2.step_thresh=4s dualpi2.memlimit=4000mb",
+    ),
+    discipline("jens", "", "limit=4000000p jens.markfree=4s jens.markfull=4100ms"),
+    discipline("tbf", "burst=20kb", "limit=4000mb burst=20kb"),
+];
 
 /// Every stage beside the queue: a name and its parameters.
 pub(crate) const STAGES: &[(&str, &str)] = &[
@@ -32,8 +57,15 @@ pub(crate) const STAGES: &[(&str, &str)] = &[
     ("burst", "rate=1gbit burst=100kb peakrate=2gbit"),
     ("loss", "rate=1gbit loss=1%"),
     ("loss-before", "rate=1gbit loss=1% loss.at=before"),
+    ("gemodel", "rate=1gbit loss=gemodel,1%,10%,70%,0.1%"),
+    ("duplicate", "rate=1gbit duplicate=1%"),
+    ("corrupt", "rate=1gbit corrupt=1%"),
     ("delay", "rate=1gbit delay=5ms"),
-    ("jitter", "rate=1gbit delay=5ms jitter=2ms"),
+    ("jitter", "rate=1gbit delay=5ms jitter=2ms,25% distribution=normal"),
+    ("reorder", "rate=1gbit delay=5ms reorder=10%,25%"),
+    ("overtake", "rate=1gbit delay=5ms jitter=2ms reorder=jitter"),
+    ("slot", "rate=1gbit delay=5ms slot=1ms,2ms"),
+    ("netem", "rate=1gbit delay=5ms jitter=2ms loss=1% duplicate=1% impair=netem"),
 ];
 
 /// Packets that follow each other as a rate carries them.
@@ -62,7 +94,20 @@ impl Traffic {
         Self { flows, rate, load: 100, mixed: false, pacing, now: 0, number: 0 }
     }
 
-    /// The next packet; time does not pass.
+    /// The next packet, after the time that it takes at the rate.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Packet {
+        let packet = self.packet();
+        let bits = u64::from(packet.len + FRAMING) * 8;
+        self.now += match self.rate.finite_bps() {
+            Some(rate) => bits * 1_000_000_000 / rate * 100 / self.load,
+            None => 1_000,
+        };
+        Packet { arrival: Instant::from_nanos(self.now), ..packet }
+    }
+
+    /// The next packet; no time passes.
+    #[inline]
     pub(crate) fn packet(&mut self) -> Packet {
         let random = scramble(self.number);
         // Which of the flows, by the high bits of a product: uniform, and no division.
@@ -78,15 +123,6 @@ impl Traffic {
         }
         self.number += 1;
         packet
-    }
-
-    /// Lets the time pass that `packet` takes at the rate.
-    pub(crate) fn pass(&mut self, packet: &Packet) {
-        let bits = u64::from(packet.len + FRAMING) * 8;
-        self.now += match self.rate.finite_bps() {
-            Some(rate) => bits * 1_000_000_000 / rate * 100 / self.load,
-            None => 1_000,
-        };
     }
 }
 
@@ -116,35 +152,37 @@ impl Rig {
         }
     }
 
-    /// One packet arrives after its time; `take` gets what comes out. As the driver does for each
-    /// packet that it reads and releases.
+    /// The next packet arrives; `take` gets what comes out.
     #[inline]
-    pub(crate) fn step(&mut self, mut take: impl FnMut(Output)) {
-        let packet = self.traffic.packet();
-        self.traffic.pass(&packet);
-        self.link.arrive(Packet { arrival: Instant::from_nanos(self.traffic.now), ..packet });
-        self.release(&mut take);
+    pub(crate) fn step(&mut self, take: impl FnMut(&Output)) {
+        let packet = self.traffic.next();
+        self.pass(packet, take);
+    }
+
+    /// `packet` arrives. As the driver does for each packet that it reads and releases.
+    #[inline]
+    pub(crate) fn pass(&mut self, packet: Packet, mut take: impl FnMut(&Output)) {
+        self.link.arrive(packet);
+        self.release(packet.arrival, &mut take);
     }
 
     /// [`BATCH`] packets arrive at once, after their time.
     #[inline]
-    pub(crate) fn step_batch(&mut self, mut take: impl FnMut(Output)) {
+    pub(crate) fn step_batch(&mut self, mut take: impl FnMut(&Output)) {
         self.batch.clear();
         for _ in 0..BATCH {
-            let packet = self.traffic.packet();
-            self.traffic.pass(&packet);
-            self.batch.push(Packet { arrival: Instant::from_nanos(self.traffic.now), ..packet });
+            self.batch.push(self.traffic.next());
         }
         self.link.arrive_batch(&self.batch);
-        self.release(&mut take);
+        self.release(Instant::from_nanos(self.traffic.now), &mut take);
     }
 
     #[inline]
-    fn release(&mut self, take: &mut impl FnMut(Output)) {
-        self.link.advance(Instant::from_nanos(self.traffic.now));
+    fn release(&mut self, now: Instant, take: &mut impl FnMut(&Output)) {
+        self.link.advance(now);
         std::hint::black_box(self.link.next_event());
         while let Some(output) = self.link.poll() {
-            take(output);
+            take(&output);
         }
     }
 }
@@ -164,3 +202,9 @@ pub(crate) const BATCH: usize = 64;
 const FULL: u32 = 1_500;
 /// What the rate counts besides, by default.
 const FRAMING: u32 = 14;
+
+/// The rate that the harnesses use.
+pub(crate) const GIGABIT: Rate = match Rate::from_bps(1_000_000_000) {
+    Some(rate) => rate,
+    None => Rate::UNLIMITED,
+};
