@@ -9,12 +9,13 @@ use crate::config::{Change, ConfigError, LinkConfig, LossAt};
 use crate::delay_line::{DelayLine, Travelling};
 use crate::impair::{ImpairmentCounts, Strikes, Struck};
 use crate::nic::Nic;
-use crate::output::{Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
-use crate::packet::{Packet, true_size};
+use crate::output::{Cause, Deadline, DropReason, Output, Snapshot, Stages};
+use crate::packet::Packet;
 use crate::queue::{Discipline, Effects, Queue, Queued, Served};
 use crate::server::Server;
 use crate::time::Instant;
 
+mod fates;
 mod impairment;
 
 /// One direction of a link: a state machine that decides every packet's fate at the instant at
@@ -343,62 +344,10 @@ impl Link {
         }
     }
 
-    #[inline(never)]
-    fn account_effects(&mut self) {
-        let mut effects = core::mem::take(&mut self.effects);
-        for packet in effects.take_duplicates() {
-            self.count_duplicate(&packet);
-            self.counters.held_bytes += true_size(packet.len);
-        }
-        self.counters.held_peak_bytes = self.counters.held_peak_bytes.max(self.counters.held_bytes);
-        for dropped in effects.take_drops() {
-            self.lose(&dropped.packet, dropped.copy, dropped.reason);
-        }
-        self.effects = effects;
-    }
-
     fn leave_line(&mut self) {
         if let Some(travelling) = self.line.leave() {
             self.depart(&travelling);
         }
-    }
-
-    fn depart(&mut self, travelling: &Travelling) {
-        let Travelling { packet, copy, mark, corrupt, due, stages } = *travelling;
-        self.release_memory(&packet);
-        let segments = u64::from(packet.segments);
-        self.counters.packets_out += segments;
-        self.counters.bytes_out += u64::from(packet.len);
-        self.counters.marked += if mark == Mark::Ce { segments } else { 0 };
-        self.counters.corrupted += if corrupt.is_some() { segments } else { 0 };
-        self.outputs.push_back(Output::Depart { packet, copy, corrupt, due, mark, stages });
-    }
-
-    /// Drops a packet that was held.
-    fn lose(&mut self, packet: &Packet, copy: u8, reason: DropReason) {
-        self.release_memory(packet);
-        self.drop_packet(packet, copy, reason);
-    }
-
-    fn drop_packet(&mut self, packet: &Packet, copy: u8, reason: DropReason) {
-        self.counters.dropped[reason.index()] += u64::from(packet.segments);
-        self.counters.bytes_dropped += u64::from(packet.len);
-        self.outputs.push_back(Output::Drop { packet: *packet, copy, reason, at: self.now });
-    }
-
-    /// Whether there is room for a packet more; then it is taken.
-    fn take_memory(&mut self, packet: &Packet) -> bool {
-        let held = self.counters.held_bytes + true_size(packet.len);
-        if held > self.config.hold_limit {
-            return false;
-        }
-        self.counters.held_bytes = held;
-        self.counters.held_peak_bytes = self.counters.held_peak_bytes.max(held);
-        true
-    }
-
-    fn release_memory(&mut self, packet: &Packet) {
-        self.counters.held_bytes -= true_size(packet.len);
     }
 }
 

@@ -5,7 +5,6 @@ use crate::config::LossAt;
 use crate::delay_line::Travelling;
 use crate::impair::Struck;
 use crate::output::{DropReason, Mark};
-use crate::packet::Packet;
 
 impl Link {
     /// Loses, marks, duplicates a packet that has been served; what is left goes on.
@@ -35,15 +34,6 @@ impl Link {
             self.propagate(Travelling { copy, ..original });
         } else {
             self.drop_packet(&original.packet, copy, DropReason::HoldFull);
-        }
-    }
-
-    /// Counts one more of a packet and announces it to whoever asked.
-    pub(super) fn count_duplicate(&mut self, packet: &Packet) {
-        self.counters.duplicated += u64::from(packet.segments);
-        self.counters.bytes_duplicated += u64::from(packet.len);
-        if let Some(duplicates) = &mut self.duplicates {
-            duplicates.push_back(packet.handle);
         }
     }
 
