@@ -123,11 +123,14 @@ impl StampReader {
     }
 
     /// Nanoseconds since the stamp was made, negative when it lies in the future: `received` and
-    /// the time from there to the hook.
+    /// the time from there to the hook, which is negative for packets that carry a departure time
+    /// (TCP's): of those the kernel says when it told us, a few microseconds after the hook.
     fn age_from(&self, micros: u64, stamp: u32) -> Option<i64> {
         let received = i64::try_from(micros).ok()?.checked_mul(1000)?;
         let to_hook = age(u64::from(stamp), u32::try_from(i64_low(received)).ok()?);
-        let hooked = received.checked_add_unsigned(to_hook)?;
+        let to_hook = i64::try_from(to_hook).ok()?;
+        let to_hook = if to_hook > WRAP_SIGNED / 2 { to_hook - WRAP_SIGNED } else { to_hook };
+        let hooked = received.checked_add(to_hook)?;
         let true_offset = self.now.offset.nanos - self.injected_by(self.now.monotonic);
         let now = i64::try_from(self.now.monotonic.as_nanos()).ok()?;
         let age = now.checked_add(true_offset)?.checked_sub(hooked)?;
@@ -224,6 +227,7 @@ fn i64_low(nanos: i64) -> u64 {
 const SECOND: u64 = 1_000_000_000;
 /// The stamp's range: 2^32 ns.
 const WRAP: u64 = 1 << 32;
+const WRAP_SIGNED: i64 = 1 << 32;
 /// Ages this close to the range are stamps from the future: 100 ms.
 const FUTURE: u64 = 100_000_000;
 
@@ -308,6 +312,17 @@ mod tests {
             let received = (REAL.unsigned_abs() + hooked - 15_000) / 1000;
             assert_eq!(reader.arrival(stamp(hooked), Some(received)).as_nanos(), hooked);
             assert_eq!(reader.counts(), StampCounts::default(), "waited {waited}");
+        }
+    }
+
+    #[test]
+    fn a_time_told_after_the_hook_serves_as_well_as_one_before() {
+        for told_after in [1_000, 8_000, 900_000] {
+            let (hooked, now) = (59 * SECOND, 60 * SECOND);
+            let mut reader = reader(&[now - 10 * SECOND, now]);
+            let received = (REAL.unsigned_abs() + hooked + told_after) / 1000;
+            assert_eq!(reader.arrival(stamp(hooked), Some(received)).as_nanos(), hooked);
+            assert_eq!(reader.counts(), StampCounts::default(), "told {told_after} ns after");
         }
     }
 

@@ -30,6 +30,10 @@ fn tcp_through_a_delay_loses_nothing_that_is_not_told() {
         assert!(!is_root() || direction.lost_before == 0, "{:#}", direction.json);
         assert_eq!(direction.departed, direction.arrived);
     }
+    // TCP's packets carry departure times; they are dated by their stamps all the same.
+    let stamps = &report.up.json["stamps"];
+    assert!(number(&stamps["future"]) * 100 < report.up.arrived, "{stamps}");
+    assert!(number(&report.up.json["delay"]["ingest"]["p50_ns"]) > 0);
     let results = ended.results();
     assert!(number(&results[1]["bytes"]) > 10_000_000, "{}", results[1]);
     assert_eq!(results[0]["bytes"], results[1]["bytes"]);
