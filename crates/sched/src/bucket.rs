@@ -13,6 +13,10 @@ use crate::units::Rate;
 pub(crate) struct Bucket {
     rate: Rate,
     depth: i128,
+    /// The most that is left over when a packet leaves. Less than a nanosecond's worth is the
+    /// carried remainder; more than the depth is what another, slower bucket made this one wait
+    /// for, and is lost.
+    most: i128,
     tokens: i128,
     /// The time up to which tokens are counted.
     at: Instant,
@@ -24,7 +28,7 @@ impl Bucket {
     /// A full bucket of `depth` bytes at `start`.
     pub(crate) fn new(rate: Rate, depth: u32, start: Instant) -> Self {
         let depth = i128::from(depth) * NANOBITS_PER_BYTE;
-        Self { rate, depth, tokens: depth, at: start }
+        Self { rate, depth, most: Self::most(rate, depth), tokens: depth, at: start }
     }
 
     pub(crate) fn is_unlimited(&self) -> bool {
@@ -59,11 +63,8 @@ impl Bucket {
             self.at = now;
             return;
         }
-        // Less than a nanosecond's worth is the carried remainder; more than the depth is what
-        // another, slower bucket made this one wait for, and is lost.
-        let most = self.depth.max(i128::from(self.rate.as_bps()) - 1);
         let left = self.tokens + self.earned(now) - i128::from(bytes) * NANOBITS_PER_BYTE;
-        self.tokens = left.min(most);
+        self.tokens = left.min(self.most);
         self.at = now;
     }
 
@@ -75,6 +76,11 @@ impl Bucket {
             self.at = now;
         }
         self.rate = rate;
+        self.most = Self::most(rate, self.depth);
+    }
+
+    fn most(rate: Rate, depth: i128) -> i128 {
+        depth.max(i128::from(rate.as_bps()) - 1)
     }
 
     /// Nanobits earned since `self.at`.

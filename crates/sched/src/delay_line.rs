@@ -1,24 +1,21 @@
 //! The delay line: propagation delay and jitter, reordering, slots.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use crate::config::LinkConfig;
+use crate::exit::Departure;
 use crate::impair::{Gate, Overtaking, Share, Spread};
-use crate::output::{BitFlip, Mark, Stages};
 use crate::packet::Packet;
 use crate::random::{Component, Stream};
+use crate::ring::Ring;
 use crate::time::Instant;
 
 /// A packet on its way, with its time so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Travelling {
     pub(crate) packet: Packet,
-    pub(crate) copy: u8,
-    pub(crate) mark: Mark,
-    pub(crate) corrupt: Option<BitFlip>,
-    pub(crate) due: Instant,
-    pub(crate) stages: Stages,
+    pub(crate) departure: Departure,
 }
 
 /// Packets between the bottleneck and their departure. Each takes `delay`, spread by `jitter`; a
@@ -32,7 +29,7 @@ pub(crate) struct DelayLine {
     /// Bytes that count for each wire packet besides its length: framing and overhead.
     extra: i64,
     /// Each due no earlier than the one before.
-    in_order: VecDeque<Held>,
+    in_order: Ring<Held>,
     /// Due before one that had entered earlier.
     early: BinaryHeap<Reverse<Held>>,
     /// Wire packets held.
@@ -56,7 +53,7 @@ const _: () = assert!(size_of::<Held>() <= 128, "a held packet costs at most 128
 
 impl Ord for Held {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let key = |held: &Self| (held.travelling.due, held.number);
+        let key = |held: &Self| (held.travelling.departure.due, held.number);
         key(self).cmp(&key(other))
     }
 }
@@ -75,7 +72,7 @@ impl DelayLine {
             overtaking: Overtaking::new(config.reorder, stream(Component::Reorder)),
             gate: config.slot.as_ref().map(|slot| Gate::new(slot, stream(Component::Slot))),
             extra: config.added_bytes(),
-            in_order: VecDeque::new(),
+            in_order: Ring::new(),
             early: BinaryHeap::new(),
             segments: 0,
             last_due: Instant::ZERO,
@@ -92,30 +89,41 @@ impl DelayLine {
         self.spread.set(config.delay, config.jitter, config.jitter_correlation);
     }
 
-    /// A packet enters at `now`. One that leaves at once is given back: what is furthest along the
-    /// link is decided first, so nothing that is due can be on the line before it.
-    pub(crate) fn enter(&mut self, mut travelling: Travelling, now: Instant) -> Option<Travelling> {
-        travelling.due = self.draw_due(now);
-        travelling.stages.propagation = travelling.stages.propagation + travelling.due.since(now);
+    /// Whether a packet that enters at `now` and is due at `due` leaves at once: what is furthest
+    /// along the link is decided first, so nothing that is due can be on the line before it.
+    #[inline]
+    pub(crate) fn enter(&mut self, packet: &Packet, due: Instant, now: Instant) -> bool {
         self.entered += 1;
-        let held = Held { number: self.entered, travelling };
-        if travelling.due <= now && self.gate.is_none() {
-            self.count_order(&held);
-            return Some(travelling);
+        let at_once = due <= now && self.gate.is_none();
+        if at_once {
+            self.count_order(self.entered, packet.segments);
         }
-        self.segments += u64::from(travelling.packet.segments);
-        if self.in_order.back().is_some_and(|last| last.travelling.due > travelling.due) {
-            self.early.push(Reverse(held));
-        } else {
-            self.in_order.push_back(held);
+        at_once
+    }
+
+    /// Holds the packet that entered last and does not leave at once.
+    #[expect(clippy::inline_always, reason = "measured: a packet is copied once less")]
+    #[inline(always)]
+    pub(crate) fn hold(&mut self, packet: &Packet, departure: Departure) {
+        self.segments += u64::from(packet.segments);
+        if self.in_order.back().is_some_and(|last| last.travelling.departure.due > departure.due) {
+            self.hold_early(packet, departure);
+            return;
         }
-        None
+        let travelling = Travelling { packet: *packet, departure };
+        self.in_order.push_back(Held { number: self.entered, travelling });
+    }
+
+    #[inline(never)]
+    fn hold_early(&mut self, packet: &Packet, departure: Departure) {
+        let travelling = Travelling { packet: *packet, departure };
+        self.early.push(Reverse(Held { number: self.entered, travelling }));
     }
 
     /// When the next packet leaves.
     #[inline]
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        let due = self.head()?.travelling.due;
+        let due = self.head()?.travelling.departure.due;
         Some(self.gate.as_ref().map_or(due, |gate| gate.passes(due)))
     }
 
@@ -135,21 +143,40 @@ impl DelayLine {
         self.overtaking.possible()
     }
 
-    /// Takes the next packet off, at the time of [`DelayLine::next_due`].
-    pub(crate) fn leave(&mut self) -> Option<Travelling> {
-        let at = self.next_due()?;
-        let Held { travelling, number } = self.pop()?;
-        let mut travelling = travelling;
-        let segments = u64::from(travelling.packet.segments);
+    /// Hands the next packet to `depart` and takes it off, at the time of
+    /// [`DelayLine::next_due`].
+    #[inline]
+    pub(crate) fn leave(&mut self, depart: impl FnOnce(&Packet, Departure)) -> bool {
+        if self.gate.is_some() || !self.early.is_empty() {
+            return self.leave_early(depart);
+        }
+        let Some(Held { number, travelling }) = self.in_order.front() else { return false };
+        let (number, segments) = (*number, travelling.packet.segments);
+        depart(&travelling.packet, travelling.departure);
+        self.in_order.pop_front();
+        self.segments -= u64::from(segments);
+        self.count_order(number, segments);
+        true
+    }
+
+    /// The same where there is a gate, or a packet that overtakes.
+    #[inline(never)]
+    fn leave_early(&mut self, depart: impl FnOnce(&Packet, Departure)) -> bool {
+        let Some(at) = self.next_due() else { return false };
+        let Some(Held { travelling: Travelling { packet, mut departure }, number }) = self.pop()
+        else {
+            return false;
+        };
+        let segments = u64::from(packet.segments);
         self.segments -= segments;
         if let Some(gate) = &mut self.gate {
-            gate.pass(at, segments, travelling.packet.counted_bytes(self.extra));
-            travelling.stages.propagation =
-                travelling.stages.propagation + at.since(travelling.due);
-            travelling.due = at;
+            gate.pass(at, segments, packet.counted_bytes(self.extra));
+            departure.stages.propagation = departure.stages.propagation + at.since(departure.due);
+            departure.due = at;
         }
-        self.count_order(&Held { number, travelling });
-        Some(travelling)
+        self.count_order(number, packet.segments);
+        depart(&packet, departure);
+        true
     }
 
     /// Wire packets held.
@@ -172,7 +199,9 @@ impl DelayLine {
         self.gate.as_ref().map_or(0, Gate::slots)
     }
 
-    fn draw_due(&mut self, now: Instant) -> Instant {
+    /// When a packet that enters at `now` is due.
+    #[inline]
+    pub(crate) fn draw_due(&mut self, now: Instant) -> Instant {
         if self.overtaking.skips() {
             return now;
         }
@@ -197,15 +226,20 @@ impl DelayLine {
             (first, Some(Reverse(early))) if first.is_none_or(|first| early < first) => {
                 self.early.pop().map(|Reverse(early)| early)
             }
-            _ => self.in_order.pop_front(),
+            (first, _) => {
+                let first = first.copied();
+                self.in_order.pop_front();
+                first
+            }
         }
     }
 
-    fn count_order(&mut self, held: &Held) {
-        if held.number < self.furthest {
-            self.reordered += u64::from(held.travelling.packet.segments);
+    #[inline]
+    fn count_order(&mut self, number: u64, segments: u16) {
+        if number < self.furthest {
+            self.reordered += u64::from(segments);
         } else {
-            self.furthest = held.number;
+            self.furthest = number;
         }
     }
 }

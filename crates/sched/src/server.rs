@@ -10,11 +10,7 @@ use crate::units::Rate;
 pub(crate) struct Server {
     rate: Bucket,
     peak: Option<Bucket>,
-    serving: Option<Service>,
-}
-
-#[derive(Debug)]
-struct Service {
+    /// Of the packet in service; 0 while there is none.
     bytes: u64,
     started: Instant,
     ready: Option<Instant>,
@@ -25,7 +21,9 @@ impl Server {
         Self {
             rate: Bucket::new(config.rate, config.burst.unwrap_or(0), start),
             peak: config.peakrate.map(|rate| Bucket::new(rate, 0, start)),
-            serving: None,
+            bytes: 0,
+            started: start,
+            ready: None,
         }
     }
 
@@ -35,34 +33,40 @@ impl Server {
     }
 
     pub(crate) fn ready(&self) -> Option<Instant> {
-        self.serving.as_ref().and_then(|service| service.ready)
+        self.ready
     }
 
-    pub(crate) fn begin(&mut self, bytes: u64, now: Instant) {
+    /// Service of a packet of `bytes` begins; returns when it will be through, `None` while paused.
+    #[inline]
+    pub(crate) fn begin(&mut self, bytes: u64, now: Instant) -> Option<Instant> {
+        if self.is_instant() {
+            self.started = now;
+            return Some(now);
+        }
         self.rate.begin(now);
         if let Some(peak) = &mut self.peak {
             peak.begin(now);
         }
-        let ready = self.ready_for(bytes);
-        self.serving = Some(Service { bytes, started: now, ready });
+        (self.bytes, self.started) = (bytes, now);
+        self.ready = self.ready_for(bytes);
+        self.ready
     }
 
     /// The packet in service, of `bytes`, leaves at `now`; returns when its service began.
+    #[inline]
     pub(crate) fn end(&mut self, bytes: u64, now: Instant) -> Instant {
         self.rate.finish(bytes, now);
         if let Some(peak) = &mut self.peak {
             peak.finish(bytes, now);
         }
-        self.serving.take().map_or(now, |service| service.started)
+        (self.bytes, self.ready) = (0, None);
+        self.started
     }
 
     pub(crate) fn set_rate(&mut self, rate: Rate, now: Instant) {
-        let serving = self.serving.as_ref().map(|service| service.bytes);
+        let serving = (self.bytes > 0).then_some(self.bytes);
         self.rate.set_rate(rate, serving, now);
-        let ready = serving.and_then(|bytes| self.ready_for(bytes));
-        if let Some(service) = &mut self.serving {
-            service.ready = ready;
-        }
+        self.ready = serving.and_then(|bytes| self.ready_for(bytes));
     }
 
     fn ready_for(&self, bytes: u64) -> Option<Instant> {

@@ -46,6 +46,14 @@ impl Strikes {
         self.loss.set(loss);
     }
 
+    /// Whether anything can happen to a packet at all.
+    #[inline]
+    pub(crate) fn possible(&self) -> bool {
+        self.loss.possible()
+            || self.duplicate.0 != Correlated::NEVER
+            || self.corrupt.0 != Correlated::NEVER
+    }
+
     /// What happens to the next packet. A packet that can be marked is, where `ecn` asks for it.
     #[inline]
     pub(crate) fn lose(&mut self, packet: &Packet) -> Struck {

@@ -1,11 +1,10 @@
 //! `fifo`: first in, first out, tail drop at a limit in packets or bytes (`pfifo`, `bfifo` of
 //! Linux).
 
-use std::collections::VecDeque;
-
 use super::{Backlog, Discipline, Effects, Queued, Served, Statistics};
 use crate::config::LinkConfig;
 use crate::output::DropReason;
+use crate::ring::Ring;
 use crate::time::Instant;
 
 /// What a queue may hold, resolved: both bounds apply, the greatest value is none.
@@ -26,46 +25,62 @@ impl QueueLimit {
 /// so `limit` bounds the whole wait, as under Linux' tbf.
 #[derive(Debug)]
 pub struct Fifo {
-    packets: VecDeque<Queued>,
+    packets: Ring<Queued>,
     limit: QueueLimit,
-    /// The packets waiting and the one in service.
-    held: Backlog,
+    waiting: Backlog,
     serving: Backlog,
 }
 
 impl Fifo {
     /// An empty queue.
     pub fn new(limit: QueueLimit) -> Self {
-        let (held, serving) = (Backlog::default(), Backlog::default());
-        Self { packets: VecDeque::new(), limit, held, serving }
+        let (waiting, serving) = (Backlog::default(), Backlog::default());
+        Self { packets: Ring::new(), limit, waiting, serving }
+    }
+
+    fn is_over_limit(&self, waiting: Backlog) -> bool {
+        waiting.packets.saturating_add(self.serving.packets) > self.limit.packets
+            || waiting.bytes.saturating_add(self.serving.bytes) > self.limit.bytes
     }
 
     fn drop_over_limit(&mut self, effects: &mut Effects) {
-        while self.held.packets > self.limit.packets || self.held.bytes > self.limit.bytes {
-            let Some(last) = self.packets.pop_back() else { return };
-            self.held.remove(&last);
+        while self.is_over_limit(self.waiting) {
+            let Some(last) = self.packets.back() else { return };
+            self.waiting.remove(last);
             effects.drop(&last.packet, DropReason::Limit);
+            self.packets.pop_back();
         }
     }
 }
 
 impl Discipline for Fifo {
+    #[inline]
     fn enqueue(&mut self, queued: Queued, effects: &mut Effects) {
-        let mut then = self.held;
-        then.add(&queued);
-        if then.packets > self.limit.packets || then.bytes > self.limit.bytes {
-            effects.drop(&queued.packet, DropReason::Limit);
+        let mut waiting = self.waiting;
+        waiting.add(&queued);
+        if self.is_over_limit(waiting) {
+            let Queued { packet, .. } = queued;
+            effects.drop(&packet, DropReason::Limit);
             return;
         }
-        self.held = then;
+        self.waiting = waiting;
         self.packets.push_back(queued);
     }
 
-    fn dequeue(&mut self, _now: Instant, _effects: &mut Effects) -> Option<Served> {
+    fn dequeue(&mut self, now: Instant, effects: &mut Effects) -> Option<Served> {
+        let mut served = Served::untouched(*self.packets.front()?);
+        self.dequeue_into(&mut served, now, effects).then_some(served)
+    }
+
+    #[inline]
+    fn dequeue_into(&mut self, served: &mut Served, _: Instant, _: &mut Effects) -> bool {
         self.served();
-        let head = self.packets.pop_front()?;
-        self.serving.add(&head);
-        Some(Served::untouched(head))
+        let Some(head) = self.packets.front() else { return false };
+        served.set_untouched(head);
+        self.waiting.remove(head);
+        self.serving.add(head);
+        self.packets.pop_front();
+        true
     }
 
     fn wake(&self) -> Option<Instant> {
@@ -73,16 +88,11 @@ impl Discipline for Fifo {
     }
 
     fn served(&mut self) {
-        self.held.packets -= self.serving.packets;
-        self.held.bytes -= self.serving.bytes;
         self.serving = Backlog::default();
     }
 
     fn backlog(&self) -> Backlog {
-        Backlog {
-            packets: self.held.packets - self.serving.packets,
-            bytes: self.held.bytes - self.serving.bytes,
-        }
+        self.waiting
     }
 
     /// A lower limit drops from the tail what no longer fits. The packet in service stays.
