@@ -77,20 +77,34 @@ impl Drivers {
         }
     }
 
-    /// Waits for all of them and takes them apart.
-    pub(super) fn join(self, links: &Links) -> Result<(Vec<DriverEnd>, Vec<LaneEnd>)> {
-        let (mut drivers, mut lanes) = (Vec::new(), Vec::new());
-        for thread in self.threads {
+    /// Waits for all of them. Their queues stay bound, so that the kernel's counts of them can
+    /// still be read.
+    pub(super) fn join(self) -> Result<Joined> {
+        let join = |thread: Thread| {
             let stopped = thread
                 .handle
                 .join()
                 .map_err(|_| anyhow!("the link's thread panicked: this is a bug"))?
                 .context("the link's thread cannot read its packets")?;
-            let (driver, ends) =
-                summary::take_apart(thread.name, stopped, &thread.directions, links);
+            Ok((thread.name, thread.directions, stopped))
+        };
+        self.threads.into_iter().map(join).collect::<Result<_>>().map(Joined)
+    }
+}
+
+/// Threads that have ended, their queues still bound.
+#[derive(Debug)]
+pub(super) struct Joined(Vec<(&'static str, Vec<Direction>, Stopped<DirectionAccount>)>);
+
+impl Joined {
+    /// Takes them apart, which lets go of their queues.
+    pub(super) fn take_apart(self, links: &Links) -> (Vec<DriverEnd>, Vec<LaneEnd>) {
+        let (mut drivers, mut lanes) = (Vec::new(), Vec::new());
+        for (name, directions, stopped) in self.0 {
+            let (driver, ends) = summary::take_apart(name, stopped, &directions, links);
             drivers.push(driver);
             lanes.extend(ends);
         }
-        Ok((drivers, lanes))
+        (drivers, lanes)
     }
 }

@@ -57,12 +57,16 @@ impl Gate {
     /// Counts so far.
     pub(super) fn counts(&mut self, lab: &Lab) -> Result<[GateCounts; 2]> {
         let rules = self.hooks.counters().context("cannot read the rules' counters")?;
-        let full = lab.gate().within(|| {
+        let full: [Result<u64>; 2] = lab.gate().within(|| {
             NUMBERS.map(|number| {
-                let statistics = queue_statistics(number).ok().flatten();
-                statistics.map_or(0, |statistics| u64::from(statistics.dropped_full))
+                let statistics =
+                    queue_statistics(number).context("cannot read its queue's losses")?;
+                let bound = statistics.context("its queue is gone before its losses were read")?;
+                Ok(u64::from(bound.dropped_full))
             })
         })?;
+        let [up, down] = full;
+        let full: [u64; 2] = [up?, down?];
         // Rules: IPv4 of up, IPv6 of up, IPv4 of down, IPv6 of down.
         let sum = |direction: usize| {
             let both = [2 * direction, 2 * direction + 1].map(|rule| rules[rule]);

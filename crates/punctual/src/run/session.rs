@@ -190,8 +190,10 @@ impl<'a> Session<'a> {
         let devices = [devices_before, self.lab.device_statistics()?];
         let mut drivers = drivers.into_inner();
         drivers.stop();
-        let (drivers, lanes) = drivers.join(links)?;
+        let joined = drivers.join()?;
+        // While the queues are bound: afterwards the kernel knows nothing of them.
         let gate = self.gate.counts(&self.lab)?;
+        let (drivers, lanes) = joined.take_apart(links);
         Ok(Observed { drivers, lanes, gate, devices, ended, testimony })
     }
 

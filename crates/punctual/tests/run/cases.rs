@@ -11,6 +11,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_delay_line_holds_what_rate_times_delay_needs,
         bursts_of_the_sender_leave_in_even_spacing,
         more_than_the_machine_can_is_told_and_changes_no_decision,
+        what_the_kernels_queue_cannot_hold_is_told,
         no_delay_adds_less_than_a_fifth_of_a_millisecond,
         an_idle_fast_link_adds_no_more_than_its_serialisation,
         a_kernel_without_the_queue_is_refused_aloud,
@@ -120,6 +121,22 @@ fn more_than_the_machine_can_is_told_and_changes_no_decision() {
     assert!(reasons.iter().any(|reason| named.contains(&reason.as_str())), "{reasons:?}");
     let sent: u64 = ended.results().iter().map(|sender| number(&sender["sent"])).sum();
     assert_eq!(sent, report.up.seen(), "{:#}", report.up.json);
+    ended.replays(&report);
+}
+
+/// A delay times a rate of packets that the kernel's queue is too short for.
+fn what_the_kernels_queue_cannot_hold_is_told() {
+    let ended = Run::new("")
+        .options(["--up", "delay=3s", "--fail-unless-ok"])
+        .sh("\"$P\" traffic udp-send \"$PUNCTUAL_PEER:9\" --packets 50000 --size 40 --duration 3s")
+        .finish();
+    let report = ended.report_after(3);
+    let sent = number(&ended.results()[0]["sent"]);
+    assert!(sent > 70_000, "the sender is slower than the test needs: {sent}");
+    assert_eq!(sent, report.up.seen(), "{:#}", report.up.json);
+    let full = number(&report.up.json["lost_before"]["nfqueue_full"]);
+    assert!(full > 0, "{:#}", report.up.json);
+    assert!(report.reasons().contains(&"nfqueue_full".to_owned()), "{:?}", report.reasons());
     ended.replays(&report);
 }
 
