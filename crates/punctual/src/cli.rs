@@ -62,8 +62,10 @@ LINK is a list of NAME=VALUE in one argument, words as in tc(8):
   delay=30ms       propagation delay (times need a unit: ns us ms s)
   jitter=2ms       delay drawn from delay -+ jitter; order is kept, so that dense
                    packets wait for the one before and lean to the maximum
-  loss=1%          random loss; loss.at=before|after the queue (default after)
-  limit=100ms      what the queue holds: 1000p, 200kb or a time at the rate
+  loss=1%          random loss, percent with or without the sign;
+                   loss.at=before|after the queue (default after)
+  limit=100ms      what the queue holds: 1000p (or 1000pkt, 1000packets), 200kb
+                   or a time at the rate
   queue=fifo       queue discipline
   burst=10kb       bytes that may leave at once after idling; peakrate=RATE
   nic=1gbit        the sender's access rate, before the queue

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::mistake;
+
 /// A command that did not do what it was asked to.
 #[derive(Debug)]
 pub enum Failure {
@@ -22,15 +24,19 @@ impl Failure {
     }
 
     /// What the parser of the command line says over several lines, in one: the usage and the
-    /// pointer to the help left out.
-    pub fn command_line(error: &clap::Error) -> Self {
+    /// pointer to the help left out. `arguments` is the whole command line: where it shows what
+    /// was meant, that takes the place of the parser's guess.
+    pub fn command_line(error: &clap::Error, arguments: &[String]) -> Self {
         let text = error.to_string();
-        let left_out = ["Usage:", "For more information", "tip: to pass"];
+        let remedy = mistake::remedy(error, arguments);
+        let guess = if remedy.is_some() { "tip:" } else { "tip: to pass" };
+        let left_out = ["Usage:", "For more information", guess];
         let lines = text.lines().map(str::trim).filter(|line| {
             !line.is_empty() && !left_out.iter().any(|start| line.starts_with(start))
         });
         let line = lines.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
-        Self::Usage(line.trim_start_matches("error: ").to_owned())
+        let line = line.trim_start_matches("error: ");
+        Self::Usage(remedy.map_or_else(|| line.to_owned(), |remedy| format!("{line}; {remedy}")))
     }
 
     /// How the message of [`Failure::Refused`] begins.

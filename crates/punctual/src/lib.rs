@@ -10,6 +10,7 @@ pub mod demo;
 pub mod failure;
 pub mod log;
 pub mod man;
+mod mistake;
 pub mod run;
 pub mod runtime;
 pub mod traffic;
@@ -56,7 +57,10 @@ fn answer(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
-        _ => report_failure(&Failure::command_line(error)),
+        _ => {
+            let arguments = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+            report_failure(&Failure::command_line(error, &arguments.collect::<Vec<_>>()))
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
 
 use proptest::prelude::*;
+use punctual_sched::config::LossAt;
 use punctual_sched::queue::show;
 use punctual_sched::{Change, Duration, Instant, Link, LinkConfig, Output, Packet};
 
@@ -46,8 +47,9 @@ fn the_link_has_no_second_serialiser_and_no_second_delay() {
 
 #[test]
 fn a_packet_is_lost_once_with_loss_before_or_after_the_queue() {
-    for at in ["before", "after"] {
-        let mut link = link(&format!("loss=50% loss.at={at}"), 1);
+    for loss_at in [LossAt::Before, LossAt::After] {
+        let config = LinkConfig::parse("impair=netem loss=50%", "test").unwrap();
+        let mut link = Link::new(&LinkConfig { loss_at, ..config }, 1, Instant::ZERO).unwrap();
         for handle in 0..1000 {
             link.arrive(packet(handle, handle, 100));
         }

@@ -27,7 +27,10 @@ pub(super) fn value_of(name: &str, value: &str) -> Result<String, ConfigError> {
         }
         _ => return Ok(value.to_owned()),
     };
-    let known = Distribution::WORDS.contains(&file) || file == "none" || file.starts_with("table:");
+    // tc's `slot distribution normal ...` is none of a file, and is told how to be written.
+    let known = Distribution::WORDS.contains(&file)
+        || ["none", "distribution"].contains(&file)
+        || file.starts_with("table:");
     if known || file.is_empty() {
         return Ok(value.to_owned());
     }

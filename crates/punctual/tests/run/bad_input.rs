@@ -48,6 +48,13 @@ const LINKS: &[(&str, &[&str])] = &[
     ("peakrate=20mbit", &["peakrate", "burst"]),
     ("rate=20mbit burst=10kb peakrate=1mbit", &["peakrate", "rate"]),
     ("loss=1% gso=keep", &["gso", "loss"]),
+    ("latency=50ms queue=tbf", &["latency", "limit=50ms"]),
+    ("queue=fq_codel ecn=on", &["ecn", "loss", "fq_codel.ecn=on"]),
+    ("queue=fq_codel limit=1000", &["limit", "10240p"]),
+    ("target=5ms queue=codel", &["target", "codel.target"]),
+    ("delay 100ms", &["delay=100ms"]),
+    ("slot=distribution,normal,10ms,1ms", &["slot=normal,10ms,1ms"]),
+    ("impair=netem loss=1% loss.at=before", &["loss.at", "netem"]),
 ];
 
 fn a_bad_link_is_refused_in_one_line() {
@@ -58,7 +65,7 @@ fn a_bad_link_is_refused_in_one_line() {
     refused(Run::new("").options(["--down", "dealy=1ms"]), &["--down", "dealy"]);
     refused(
         Run::new("delay=30ms jitter=20ms").options(["--down", "delay=10ms"]),
-        &["jitter", "10ms"],
+        &["--both: jitter", "10ms", "--down: delay=10ms"],
     );
 }
 
@@ -82,7 +89,9 @@ const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--net", "lab", "--cc", ""], &["--cc", "cubic"]),
     (&["--net", "lab", "--config", "/dev/zero"], &["--config", "/dev/zero", "1 MB"]),
     (&["--net", "lab", "--both", "", "--both", ""], &["--both"]),
-    (&["--net", "lab", "stray"], &["stray"]),
+    (&["--net", "lab", "stray"], &["stray", "put -- before the command"]),
+    (&["--net", "lab", "--both", "delay=1ms", "rate=1mbit"], &["--both 'delay=1ms rate=1mbit'"]),
+    (&["--net", "lab", "--delay", "10ms"], &["--delay", "--both delay=10ms"]),
 ];
 
 fn a_bad_option_is_refused_in_one_line() {

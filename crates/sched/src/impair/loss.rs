@@ -5,6 +5,7 @@ use core::str::FromStr;
 
 use super::list::{BadValue, List};
 use crate::units::Probability;
+use crate::words;
 
 /// How packets are lost at random.
 ///
@@ -106,6 +107,7 @@ impl FromStr for Loss {
             Some(("random", rest)) => random(rest),
             Some(("gemodel", rest)) => gilbert_elliott(rest),
             Some(("state", rest)) => four_state(rest),
+            _ if let Some(problem) = bad_model(text) => Err(problem),
             _ => Ok(match random(text)? {
                 Self::Random { probability: Probability::ZERO, correlation: Probability::ZERO } => {
                     Self::None
@@ -114,6 +116,26 @@ impl FromStr for Loss {
             }),
         }
     }
+}
+
+/// What is wrong with a text that begins with a model's name: it lacks the values, or it is another
+/// tool's name for the model.
+fn bad_model(text: &str) -> Option<BadValue> {
+    let name = text.split_once(',').map_or(text, |(name, _)| name);
+    let known = match name {
+        "ge" | "gilbert" | "gilbert-elliott" | "gilbert_elliott" => Some("gemodel"),
+        "markov" | "4state" | "4-state" => Some("state"),
+        "bernoulli" | "uniform" => Some("random"),
+        _ => words::nearest(name, MODELS.iter().map(|(model, _)| *model)),
+    };
+    if known.is_none() && name.starts_with(char::is_alphabetic) && name != text {
+        return Some(BadValue(format!("unknown model \"{name}\", expected {TAKES}")));
+    }
+    let (known, takes) = MODELS.iter().find(|(model, _)| Some(*model) == known)?;
+    Some(match name == *known {
+        true => BadValue(format!("\"{text}\" lacks a value, expected {takes}")),
+        false => BadValue(format!("unknown model \"{name}\", did you mean {takes}?")),
+    })
 }
 
 fn random(text: &str) -> Result<Loss, BadValue> {
@@ -127,7 +149,7 @@ fn random(text: &str) -> Result<Loss, BadValue> {
 }
 
 fn gilbert_elliott(text: &str) -> Result<Loss, BadValue> {
-    let mut list = List::new(text, "gemodel,P[,R[,1-H[,1-K]]]");
+    let mut list = List::new(text, GEMODEL);
     let p: Probability = list.required()?;
     let loss = Loss::GilbertElliott {
         p,
@@ -140,7 +162,7 @@ fn gilbert_elliott(text: &str) -> Result<Loss, BadValue> {
 }
 
 fn four_state(text: &str) -> Result<Loss, BadValue> {
-    let mut list = List::new(text, "state,P13[,P31[,P32[,P23[,P14]]]]");
+    let mut list = List::new(text, STATE);
     let p13: Probability = list.required()?;
     let loss = Loss::FourState {
         p13,
@@ -174,5 +196,9 @@ impl fmt::Display for Loss {
 }
 
 /// What the parameter takes.
+const GEMODEL: &str = "gemodel,P[,R[,1-H[,1-K]]]";
+const STATE: &str = "state,P13[,P31[,P32[,P23[,P14]]]]";
+const MODELS: &[(&str, &str)] =
+    &[("random", "random,PERCENT[,CORRELATION]"), ("gemodel", GEMODEL), ("state", STATE)];
 const TAKES: &str = "PERCENT[,CORRELATION], gemodel,P[,R[,1-H[,1-K]]] or \
                      state,P13[,P31[,P32[,P23[,P14]]]]";

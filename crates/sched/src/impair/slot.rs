@@ -46,6 +46,11 @@ impl FromStr for Slot {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
+        if let Some(spread) = text.strip_prefix("distribution,") {
+            return Err(BadValue(format!(
+                "\"distribution\" is no distribution, write slot={spread}"
+            )));
+        }
         let mut list = List::new(text, TAKES);
         let first = list.part().unwrap_or_default();
         let mut rest = list.part();

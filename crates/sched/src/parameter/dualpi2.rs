@@ -1,6 +1,6 @@
 //! Parameters of `queue=dualpi2`.
 
-use super::{Parameter, narrow, or, read, unless, word, written};
+use super::{Parameter, narrow, or, packets, read, unless, word, written};
 use crate::config::{Limit, LinkConfig};
 use crate::queue::dualpi2::{Classify, DropAt, Dualpi2Config, Overload, StepThreshold};
 use crate::units::Bytes;
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "PACKETS",
         default: "0p",
         help: "packets in the L queue below which a new one is exempt from the step",
-        set: |c, v| packets(v).map(|v| c.dualpi2.min_qlen_step = v),
+        set: |c, v| least_queue(v).map(|v| c.dualpi2.min_qlen_step = v),
         get: |c| format!("{}p", c.dualpi2.min_qlen_step),
     },
     Parameter {
@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "1..255",
         default: "2",
         help: "marking probability of L4S traffic over the base probability",
-        set: |c, v| whole(v, "").map(|v| c.dualpi2.coupling_factor = v),
+        set: |c, v| factor(v).map(|v| c.dualpi2.coupling_factor = v),
         get: |c| c.dualpi2.coupling_factor.to_string(),
     },
     Parameter {
@@ -102,7 +102,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "PERCENT",
         default: "10%",
         help: "the classic queue's share of service while both wait, whole percent",
-        set: |c, v| whole(v, "%").map(|v| c.dualpi2.classic_protection = v),
+        set: |c, v| whole_percent(v).map(|v| c.dualpi2.classic_protection = v),
         get: |c| format!("{}%", c.dualpi2.classic_protection),
     },
     Parameter {
@@ -131,7 +131,7 @@ fn steer(config: &mut LinkConfig, set: impl FnOnce(&mut Dualpi2Config)) {
 }
 
 fn step_threshold(text: &str) -> Result<StepThreshold, String> {
-    match read(packet_unit(text)) {
+    match read(text) {
         Ok(Limit::Time(time)) => Ok(StepThreshold::Time(time)),
         Ok(Limit::Packets(packets)) => Ok(StepThreshold::Packets(packets)),
         Ok(Limit::Bytes(_)) | Err(_) => {
@@ -140,28 +140,19 @@ fn step_threshold(text: &str) -> Result<StepThreshold, String> {
     }
 }
 
-/// `5pkt` as `5p`.
-fn packet_unit(text: &str) -> &str {
-    let longer = ["packets", "packet", "pkts", "pkt"];
-    let rest = longer.iter().find(|unit| text.ends_with(*unit)).map(|unit| unit.len() - 1);
-    &text[..text.len() - rest.unwrap_or(0)]
+fn least_queue(text: &str) -> Result<u32, String> {
+    packets(text)
+        .ok_or_else(|| format!("\"{text}\" is no number of packets, expected for example 5p"))
 }
 
-/// A number of packets, with or without the unit.
-fn packets(text: &str) -> Result<u32, String> {
-    let number = packet_unit(text);
-    let number = number.strip_suffix('p').unwrap_or(number);
-    number
-        .parse()
-        .map_err(|_| format!("\"{text}\" is no number of packets, expected for example 5p"))
+fn factor(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| format!("\"{text}\" is no whole number, expected 1 to 255"))
 }
 
-/// A small whole number, with or without its unit.
-fn whole(text: &str, unit: &str) -> Result<u8, String> {
-    let number = text.strip_suffix(unit).unwrap_or(text);
-    number
-        .parse()
-        .map_err(|_| format!("\"{text}\" is no whole number, expected 0{unit} to 255{unit}"))
+/// A share in whole percent, with or without the sign.
+fn whole_percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    number.parse().map_err(|_| format!("\"{text}\" is no whole percent, expected 0% to 100%"))
 }
 
 const OVERLOAD: &[(&str, Overload)] = &[("drop", Overload::Drop), ("overflow", Overload::Overflow)];

@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "PACKETS",
         default: "100p",
         help: "packets that one flow may have queued",
-        set: |c, v| packets(v).map(|v| c.fq.flow_limit = v),
+        set: |c, v| flow_limit(v).map(|v| c.fq.flow_limit = v),
         get: |c| format!("{}p", c.fq.flow_limit),
     },
     Parameter {
@@ -146,10 +146,8 @@ pub(super) const ROWS: &[Parameter] = &[
     },
 ];
 
-/// `100` or `100p`.
-fn packets(text: &str) -> Result<u32, String> {
-    let digits = text.strip_suffix('p').unwrap_or(text);
-    digits.parse().map_err(|_| {
+fn flow_limit(text: &str) -> Result<u32, String> {
+    super::packets(text).ok_or_else(|| {
         format!("\"{text}\" is no number of packets from 1p to {}p, such as 100p", u32::MAX)
     })
 }

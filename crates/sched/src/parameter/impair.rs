@@ -1,7 +1,7 @@
 //! Parameters of the impairments and of the delay line's spread.
 
 use super::validate::ensure;
-use super::{LOSS_AT, Parameter, or, read, unless, word, written};
+use super::{LOSS_AT, Parameter, hint, or, read, unless, word, written};
 use crate::config::{ConfigError, LinkConfig, LossAt};
 use crate::impair::{Distribution, Impair, Loss, Reorder, Slot, SlotGap};
 use crate::netem::NetemConfig;
@@ -49,14 +49,7 @@ pub(super) const ROWS: &[Parameter] = &[
         set: |c, v| read(v).map(|v| c.loss = v),
         get: |c| c.loss.to_string(),
     },
-    Parameter {
-        name: "loss.at",
-        takes: "before|after",
-        default: "after",
-        help: "lose before the queue (no capacity used) or after it",
-        set: |c, v| word(v, LOSS_AT).map(|v| c.loss_at = v),
-        get: |c| written(c.loss_at, LOSS_AT),
-    },
+    LOSS_AT_ROW,
     Parameter {
         name: "ecn",
         takes: "on|off",
@@ -91,6 +84,16 @@ pub(super) const ROWS: &[Parameter] = &[
     },
 ];
 
+/// Apart from the others: `impair=netem` has no use for it.
+pub(super) const LOSS_AT_ROW: Parameter = Parameter {
+    name: "loss.at",
+    takes: "before|after",
+    default: "after",
+    help: "lose before the queue (no capacity used) or after it",
+    set: |c, v| word(v, LOSS_AT).map(|v| c.loss_at = v),
+    get: |c| written(c.loss_at, LOSS_AT),
+};
+
 impl LinkConfig {
     /// Ranges of the impairments.
     pub(super) fn check_impairments(&self) -> Result<(), ConfigError> {
@@ -117,7 +120,10 @@ impl LinkConfig {
             Reorder::Jitter => ensure(jitter, "reorder", || "jitter needs a jitter".into())?,
             Reorder::Skip { .. } => ensure(delay, "reorder", || "needs a delay to skip".into())?,
         }
-        ensure(!self.ecn || !self.loss.is_none(), "ecn", || "needs a loss".into())
+        ensure(!self.ecn || !self.loss.is_none(), "ecn", || {
+            let marking = hint::marking(self.queue).map(|marking| format!("; {marking}"));
+            format!("needs a loss{}", marking.unwrap_or_default())
+        })
     }
 
     fn check_reorder(&self) -> Result<(), ConfigError> {

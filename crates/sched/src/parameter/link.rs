@@ -1,7 +1,11 @@
 //! Parameters of the link itself.
 
-use super::{GSO, Parameter, QUEUES, integer, limited, narrow, or, read, unless, word, written};
-use crate::units::{Bytes, Rate};
+use super::{
+    GSO, Parameter, QUEUES, hint, integer, limited, narrow, or, pairs, read, unless, word, written,
+};
+use crate::config::{LinkConfig, QueueKind};
+use crate::time::Duration;
+use crate::units::{Bytes, Rate, UnitError};
 
 pub(super) const ROWS: &[Parameter] = &[
     Parameter {
@@ -57,7 +61,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "TIME",
         default: "0ms",
         help: "propagation delay",
-        set: |c, v| read(v).map(|v| c.delay = v),
+        set: |c, v| delay(v).map(|v| c.delay = v),
         get: |c| c.delay.to_string(),
     },
     Parameter {
@@ -65,7 +69,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "fifo|tbf|fq|codel|fq_codel|dualpi2|jens",
         default: "fifo",
         help: "queue discipline",
-        set: |c, v| word(v, QUEUES).map(|v| c.queue = v),
+        set: |c, v| hint::discipline(v).map(|v| c.queue = v),
         get: |c| written(c.queue, QUEUES),
     },
     Parameter {
@@ -73,7 +77,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "PACKETS|BYTES|TIME|auto",
         default: "auto",
         help: "what the queue holds, framing counted: 1000p, 200kb, 100ms; auto: 100ms, at least 16 packets",
-        set: |c, v| unless("auto", v, read).map(|v| c.limit = v),
+        set: |c, v| set_limit(c, v),
         get: |c| or("auto", c.limit),
     },
     Parameter {
@@ -93,3 +97,42 @@ pub(super) const ROWS: &[Parameter] = &[
         get: |c| Bytes(c.hold_limit).to_string(),
     },
 ];
+
+fn delay(text: &str) -> Result<Duration, String> {
+    let listed = || {
+        let (delay, jitter) = text.split_once(',')?;
+        let meant = pairs::with_jitter(delay, jitter);
+        pairs::readable(&meant).then(|| format!("\"{text}\" is more than one time, write {meant}"))
+    };
+    read(text).map_err(|problem| listed().unwrap_or(problem))
+}
+
+/// A number without a unit, or with none that there is, is told the units that the queue counts
+/// in, as far as it has been chosen.
+fn set_limit(config: &mut LinkConfig, text: &str) -> Result<(), String> {
+    config.limit = match text {
+        "auto" => None,
+        _ => Some(text.parse().map_err(|error| match error {
+            UnitError::MissingUnit { text, .. } => {
+                UnitError::MissingUnit { text, example: limits(config.queue) }.to_string()
+            }
+            UnitError::UnknownUnit { text, unit, hint } if hint.starts_with("expected") => {
+                let hint = format!("expected for example {}", limits(config.queue));
+                UnitError::UnknownUnit { text, unit, hint }.to_string()
+            }
+            error => error.to_string(),
+        })?),
+    };
+    Ok(())
+}
+
+/// Limits that a queue takes.
+fn limits(queue: QueueKind) -> &'static str {
+    match queue {
+        QueueKind::Fifo => "1000p, 200kb or 100ms",
+        QueueKind::Tbf => "200kb or 100ms",
+        QueueKind::Fq | QueueKind::Dualpi2 => "10000p",
+        QueueKind::Codel => "1000p",
+        QueueKind::FqCodel | QueueKind::Jens => "10240p",
+    }
+}

@@ -7,21 +7,26 @@
 use core::fmt::Display;
 use core::str::FromStr;
 
-use crate::config::{Change, ConfigError, Gso, LinkConfig, LossAt, QueueKind};
+use crate::config::{Change, ConfigError, Gso, Limit, LinkConfig, LossAt, QueueKind};
 use crate::impair::Impair;
 use crate::units::{Bytes, Probability, Rate};
 use crate::words;
 
+mod builder;
 mod codel;
 mod dualpi2;
 mod fq;
 mod fq_codel;
+mod hint;
 mod impair;
 mod jens;
 mod link;
 mod netem;
+mod pairs;
 mod tbf;
 mod validate;
+
+pub use self::builder::ConfigBuilder;
 
 /// One parameter of a link.
 #[derive(Debug)]
@@ -109,30 +114,13 @@ pub fn parameters() -> impl Iterator<Item = &'static Parameter> + Clone {
 }
 
 impl Parameter {
-    /// The parameter of this name; else why there is none, with the nearest known name.
-    fn find(name: &str) -> Result<&'static Self, String> {
-        if let Some(parameter) = parameters().find(|p| p.name == name) {
-            return Ok(parameter);
-        }
-        if LATER.contains(&name) {
-            return Err(format!("parameter \"{name}\" is not available in this version"));
-        }
-        Err(format!("unknown parameter \"{name}\", {}", Self::hint(name)))
+    fn find(name: &str) -> Option<&'static Self> {
+        parameters().find(|p| p.name == name)
     }
 
-    /// What was meant: the nearest name, the one of other tools' word, or the names of the same
-    /// discipline, of the link where it is none's: all names would be a page.
-    fn hint(name: &str) -> String {
-        let meant = words::nearest(name, parameters().map(|p| p.name))
-            .or_else(|| SYNONYMS.iter().find(|(word, _)| *word == name).map(|(_, meant)| *meant));
-        if let Some(meant) = meant {
-            return format!("did you mean \"{meant}\"?");
-        }
-        let owner = name.split_once('.').map_or("", |(owner, _)| owner);
-        let owner = if TABLES.iter().any(|table| table.name == owner) { owner } else { "" };
-        let tables = TABLES.iter().filter(|table| table.name == owner);
-        let names = tables.flat_map(|table| table.rows).map(|row| row.name);
-        format!("expected one of {}", words::join(names))
+    /// How it is written: `rate=RATE`.
+    fn usage(&self) -> String {
+        format!("{}={}", self.name, self.takes)
     }
 }
 
@@ -147,7 +135,8 @@ impl LinkConfig {
     /// Sets one parameter. On an error nothing has changed. Contradictions between parameters are
     /// found by [`LinkConfig::validate`], once all are set.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
-        let parameter = Parameter::find(name).map_err(|problem| ConfigError::new(name, problem))?;
+        let unknown = || ConfigError::new(name, hint::unknown(name, value, self));
+        let parameter = Parameter::find(name).ok_or_else(unknown)?;
         (parameter.set)(self, value).map_err(|problem| ConfigError::new(name, problem))
     }
 
@@ -186,8 +175,12 @@ impl Change {
     /// Reads a live change such as `rate=10mbit loss=1%`; `place` is named in errors.
     pub fn parse(text: &str, place: &str) -> Result<Self, ConfigError> {
         let mut change = Self::default();
-        for (name, value) in pairs(text).map_err(|problem| ConfigError::new(place, problem))? {
-            Parameter::find(name).map_err(|problem| ConfigError::new(place, problem))?;
+        let link = LinkConfig::default();
+        let refuse = |problem| ConfigError::new(place, problem);
+        for (name, value) in pairs::read(text, &link).map_err(refuse)? {
+            if Parameter::find(name).is_none() {
+                return Err(refuse(hint::unknown(name, value, &link)));
+            }
             change.set(name, value).map_err(|error| error.within(place))?;
         }
         Ok(change)
@@ -216,67 +209,6 @@ impl Change {
     }
 }
 
-/// A configuration from several sources: a later one overrides parameters of an earlier one.
-#[derive(Clone, Debug, Default)]
-pub struct ConfigBuilder {
-    config: LinkConfig,
-    /// Who gave each parameter last, for errors that only the whole shows.
-    places: Vec<(&'static str, String)>,
-}
-
-impl ConfigBuilder {
-    /// Applies words such as `rate=20mbit delay=30ms`. A parameter given twice in one text is an
-    /// error: one of the two was meant to be another.
-    pub fn words(&mut self, text: &str, place: &str) -> Result<&mut Self, ConfigError> {
-        for (name, value) in pairs(text).map_err(|problem| ConfigError::new(place, problem))? {
-            self.set(name, value, place)?;
-        }
-        Ok(self)
-    }
-
-    /// Applies one parameter, for example one key of a TOML table (`place` = the table's name).
-    pub fn set(&mut self, name: &str, value: &str, place: &str) -> Result<&mut Self, ConfigError> {
-        let parameter =
-            Parameter::find(name).map_err(|problem| ConfigError::new(place, problem))?;
-        self.config.set(name, value).map_err(|error| error.within(place))?;
-        self.places.push((parameter.name, place.to_owned()));
-        Ok(self)
-    }
-
-    /// The whole, checked by [`LinkConfig::validate`]; a burst needs a rate, a
-    /// peakrate a lower rate and a burst as well, a discipline's parameter the discipline.
-    pub fn finish(self) -> Result<LinkConfig, ConfigError> {
-        let last = |name: &str| self.places.iter().rev().find(|(known, _)| *known == name);
-        match self.config.validate_as_written().and_then(|()| self.check_applicable(TABLES)) {
-            Ok(()) => Ok(self.config),
-            Err(error) => Err(match last(&error.place) {
-                Some((_, place)) => error.within(place),
-                None => error,
-            }),
-        }
-    }
-}
-
-impl ConfigBuilder {
-    /// Refuses parameters of a discipline that was not chosen, unless a later source chose
-    /// another one: then what an earlier one had said of the first is of no use, and no mistake.
-    fn check_applicable(&self, tables: &[Table]) -> Result<(), ConfigError> {
-        for table in tables.iter().filter(|table| !(table.applies)(&self.config)) {
-            let (chooser, _) = table.needs.split_once('=').unwrap_or_default();
-            let chosen = self.places.iter().rposition(|(name, _)| *name == chooser);
-            let mistaken = |(index, (name, place)): (usize, &(&'static str, String))| {
-                let of_table = table.rows.iter().any(|row| row.name == *name);
-                let overridden = chosen.is_some_and(|at| at > index && self.places[at].1 != *place);
-                (of_table && !overridden).then_some(*name)
-            };
-            if let Some(name) = self.places.iter().enumerate().find_map(mistaken) {
-                return Err(ConfigError::new(name, format!("needs {}", table.needs)));
-            }
-        }
-        Ok(())
-    }
-}
-
 impl ConfigError {
     /// The error as seen from outside: option `--both` gives `--both: rate`, table `up` gives
     /// `up.rate`.
@@ -286,51 +218,6 @@ impl ConfigError {
         Self { place: format!("{place}{separator}{}", self.place), problem: self.problem }
     }
 }
-
-/// Parts `a=1 b=2` into names and values; each name once.
-fn pairs(text: &str) -> Result<Vec<(&str, &str)>, String> {
-    let mut pairs: Vec<(&str, &str)> = Vec::new();
-    for word in text.split_whitespace() {
-        let (name, value) = pair(word)?;
-        if pairs.iter().any(|&(known, _)| known == name) {
-            return Err(format!("parameter \"{name}\" is given twice"));
-        }
-        pairs.push((name, value));
-    }
-    Ok(pairs)
-}
-
-fn pair(word: &str) -> Result<(&str, &str), String> {
-    match word.split_once('=') {
-        Some(("", _)) => Err(format!("\"{word}\" has no name before \"=\"")),
-        Some((name, "")) => Parameter::find(name)
-            .and_then(|p| Err(format!("\"{word}\" has no value, {}", usage(p)))),
-        Some((_, value)) if joined(value) => {
-            Err(format!("\"{word}\" joins parameters with a comma, expected spaces between them"))
-        }
-        Some(pair) => Ok(pair),
-        None => match Parameter::find(word) {
-            Ok(parameter) => Err(format!("\"{word}\" has no value, {}", usage(parameter))),
-            Err(_) => Err(format!("\"{word}\" is no NAME=VALUE such as delay=30ms")),
-        },
-    }
-}
-
-/// Whether a value goes on with another parameter, as in `100mbit,delay=5ms`.
-fn joined(value: &str) -> bool {
-    let parts = value.split(',').skip(1).filter_map(|part| part.split_once('='));
-    parts.map(|(name, _)| Parameter::find(name)).any(|found| found.is_ok())
-}
-
-fn usage(parameter: &Parameter) -> String {
-    format!("expected {}={}", parameter.name, parameter.takes)
-}
-
-/// Words of other tools for the same.
-const SYNONYMS: &[(&str, &str)] =
-    &[("bandwidth", "rate"), ("bw", "rate"), ("latency", "delay"), ("rtt", "delay")];
-/// Words that later versions know.
-const LATER: &[&str] = &["trace", "backpressure"];
 
 const LOSS_AT: &[(&str, LossAt)] = &[("before", LossAt::Before), ("after", LossAt::After)];
 const GSO: &[(&str, Gso)] = &[("split", Gso::Split), ("keep", Gso::Keep), ("auto", Gso::Auto)];
@@ -356,6 +243,15 @@ fn narrow(text: &str) -> Result<u32, String> {
 
 fn integer(text: &str) -> Result<i32, String> {
     text.parse().map_err(|_| format!("\"{text}\" is no whole number of bytes such as -4"))
+}
+
+/// Packets, with or without their unit.
+fn packets(text: &str) -> Option<u32> {
+    match text.parse() {
+        Ok(Limit::Packets(packets)) => Some(packets),
+        Ok(Limit::Bytes(_) | Limit::Time(_)) => None,
+        Err(_) => text.parse().ok(),
+    }
 }
 
 /// `None` for `word`, else what `read` makes of the text.

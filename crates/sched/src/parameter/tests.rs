@@ -60,7 +60,7 @@ fn a_contradiction_between_sources_names_the_one_to_change() {
     builder.words("delay=30ms jitter=20ms", "--both").unwrap();
     builder.set("delay", "10ms", "up").unwrap();
     let message = builder.finish().unwrap_err().to_string();
-    assert_eq!(message, "--both: jitter: 20ms is more than the delay of 10ms");
+    assert_eq!(message, "--both: jitter: 20ms is more than the delay of 10ms (with up.delay=10ms)");
     let mut builder = ConfigBuilder::default();
     let message = builder.set("delay", "10", "up").unwrap_err().to_string();
     assert_eq!(message, r#"up.delay: "10" has no unit, expected for example 30ms"#);
@@ -320,7 +320,7 @@ const BAD_LINKS: &[(&str, &str)] = &[
         r#"--both: delay: unknown unit "h" in "2h", expected one of s, sec, secs, ms, msec, msecs, us, usec, usecs, ns, nsec, nsecs"#,
     ),
     ("delay=3601s", "--both: delay: 3601s is more than 3600s"),
-    ("jitter=1ms", "--both: jitter: 1ms is more than the delay of 0ms"),
+    ("jitter=1ms", "--both: jitter: 1ms needs a delay of at least as much"),
     ("loss=101%", r#"--both: loss: "101%" is more than 100%"#),
     ("loss=many", r#"--both: loss: "many" is no share, expected for example 1%"#),
     ("loss.at=befor", r#"--both: loss.at: unknown word "befor", did you mean "before"?"#),
@@ -359,6 +359,164 @@ const BAD_LINKS: &[(&str, &str)] = &[
     ),
     ("hold=0", "--both: hold: 0b holds no packet"),
 ];
+
+#[test]
+fn words_of_other_tools_are_told_what_they_are_here() {
+    for (text, expected) in FOREIGN {
+        let error = LinkConfig::parse(text, "--both").unwrap_err().to_string();
+        assert!(error.starts_with("--both: ") && error.ends_with(expected), "{text}: {error}");
+        assert!(!error.contains('\n'), "{text}: {error}");
+    }
+}
+
+/// Links, and how the message ends.
+const FOREIGN: &[(&str, &str)] = &[
+    ("latency=50ms", r#"did you mean "delay"?"#),
+    ("latency=50ms queue=tbf", r#"did you mean "limit=50ms"?"#),
+    ("queue=tbf rate=1mbit burst=15kb latency 50ms", r#"did you mean "limit=TIME"?"#),
+    ("tbf.latency=50ms", r#"did you mean "limit=50ms"?"#),
+    ("rtt=50ms", r#"did you mean "delay", half of it in each direction?"#),
+    ("gap=5", r#"did you mean "reorder=PERCENT,gap=5"?"#),
+    ("buffer=15kb", r#"did you mean "burst"?"#),
+    ("maxburst=15kb", r#"did you mean "burst"?"#),
+    ("mtu=1500", r#"did you mean "tbf.mtu" with queue=tbf?"#),
+    ("queue=tbf mpu=64", r#"did you mean "tbf.mpu"?"#),
+    ("linklayer=atm queue=tbf", r#"did you mean "tbf.linklayer"?"#),
+    ("queue=fq_codel noecn", r#"did you mean "fq_codel.ecn=off"?"#),
+    ("queue=fq noecn=1", r#"did you mean "fq.ce_threshold=off"?"#),
+    ("queue=jens noecn", "but jens always marks"),
+    ("noecn", "expected codel.ecn=off or fq_codel.ecn=off"),
+    ("impair=netem noecn", r#"did you mean "ecn=off"?"#),
+    ("ecn queue=codel", "expected codel.ecn=on|off"),
+    ("ecn", "expected ecn=on|off"),
+    ("queue=fq nopacing", r#"did you mean "fq.pacing=off"?"#),
+    ("queue=pfifo", r#"did you mean "fifo" with limit=1000p?"#),
+    ("queue=pfifo_fast", r#"did you mean "fifo" with limit=1000p?"#),
+    ("queue=bfifo", r#"did you mean "fifo" with limit=200kb?"#),
+    ("queue=netem", r#""netem" is no queue here, expected impair=netem"#),
+    ("netem delay 100ms", "write impair=netem"),
+    ("fq_codel", "write queue=fq_codel"),
+    (
+        "queue=htb",
+        "is not available, expected one of fifo, tbf, fq, codel, fq_codel, dualpi2, jens",
+    ),
+    (
+        "queue=sfq",
+        "is not available, expected one of fifo, tbf, fq, codel, fq_codel, dualpi2, jens",
+    ),
+    (
+        "queue=CAKE",
+        "is not available, expected one of fifo, tbf, fq, codel, fq_codel, dualpi2, jens",
+    ),
+    ("queue=fqcodel", r#"did you mean "fq_codel"?"#),
+    ("fq.limit=100", r#"expected limit=PACKETS|BYTES|TIME|auto without "fq.""#),
+    ("codel.limit=1000p", r#"expected limit=PACKETS|BYTES|TIME|auto without "codel.""#),
+    ("tbf.rate=1mbit", r#"expected rate=RATE without "tbf.""#),
+    ("tbf.burst=15kb", r#"expected burst=BYTES|none without "tbf.""#),
+    ("tbf.buffer=15kb", r#"did you mean "burst"?"#),
+    ("fifo.limit=10p", r#"expected limit=PACKETS|BYTES|TIME|auto without "fifo.""#),
+    ("netem.delay=1ms", r#"expected delay=TIME without "netem.""#),
+    ("netem.gap=5", r#"did you mean "reorder=PERCENT,gap=5"?"#),
+    ("netem.ecn=on", r#"expected ecn=on|off without "netem.""#),
+    ("fq.ecn=on", "fq marks with fq.ce_threshold=TIME"),
+    ("dualpi2.ecn=on", "dualpi2 always marks"),
+    ("jens.rate=1mbit", r#"expected rate=RATE without "jens.""#),
+    ("queue=fq_codel target=5ms", r#"did you mean "fq_codel.target"?"#),
+    ("target=5ms queue=codel", r#"did you mean "codel.target"?"#),
+    ("target=5ms", "expected one of codel.target, fq_codel.target, dualpi2.target"),
+    ("queue=fq target=5ms", "expected one of codel.target, fq_codel.target, dualpi2.target"),
+    ("flow_limit=100", r#"did you mean "fq.flow_limit" with queue=fq?"#),
+    ("impair=netem seed=3", r#"did you mean "netem.seed"?"#),
+    ("seed=3", "expected netem.seed with impair=netem; that of the run is --seed"),
+    ("queue=fq_codel limit=1000", r#""1000" has no unit, expected for example 10240p"#),
+    ("limit=1000 queue=codel", r#""1000" has no unit, expected for example 1000p"#),
+    ("limit=1000 queue=tbf", r#""1000" has no unit, expected for example 200kb or 100ms"#),
+    ("limit=1000 queue=fifo", r#""1000" has no unit, expected for example 1000p, 200kb or 100ms"#),
+    ("limit=1000z queue=fq", r#"unknown unit "z" in "1000z", expected for example 10000p"#),
+    ("impair=netem netem.limit=1000", r#""1000" has no unit, expected for example 1000p"#),
+    ("impair=netem netem.limit=1000x", "1000x: netem counts packets, expected for example 1000p"),
+    ("delay 100ms", r#""delay" has no value, write delay=100ms"#),
+    ("delay = 100ms", r#""delay" has no value, write delay=100ms"#),
+    ("rate =1mbit", r#""rate" has no value, write rate=1mbit"#),
+    ("rate= 1mbit", r#""rate=" has no value, write rate=1mbit"#),
+    ("rate 1 mbit delay 5ms", "write rate=1mbit"),
+    ("rate=1 mbit", "write rate=1mbit"),
+    ("delay 100ms 10ms", "write delay=100ms jitter=10ms"),
+    ("delay 100ms 10ms 25% loss 1%", "write delay=100ms jitter=10ms,25%"),
+    ("delay=100ms 10ms", r#""10ms" is no NAME=VALUE, write delay=100ms jitter=10ms"#),
+    ("delay=10ms,2ms", r#""10ms,2ms" is more than one time, write delay=10ms jitter=2ms"#),
+    ("delay=10ms,2ms,25%", "write delay=10ms jitter=2ms,25%"),
+    ("loss 1% 25%", r#""loss" has no value, write loss=1%,25%"#),
+    ("loss=1% 25%", r#""25%" is no NAME=VALUE, write loss=1%,25%"#),
+    ("loss gemodel 1% 10%", "write loss=gemodel,1%,10%"),
+    ("reorder 25% 50% gap=5", "write reorder=25%,50%"),
+    ("delay soon", r#""delay" has no value, expected delay=TIME"#),
+    ("rate=1mbit 5", r#""5" is no NAME=VALUE such as delay=30ms"#),
+];
+
+#[test]
+fn packets_have_the_same_units_everywhere() {
+    for unit in ["p", "P", "pkt", "pkts", "packet", "packets"] {
+        let text = format!(
+            "limit=5{unit} dualpi2.step_thresh=5{unit} dualpi2.min_qlen_step=5{unit} queue=dualpi2"
+        );
+        let config = parse(&text);
+        assert_eq!(config.limit, Some(Limit::Packets(5)), "{unit}");
+        let entries = config.entries();
+        for name in ["dualpi2.step_thresh", "dualpi2.min_qlen_step"] {
+            assert!(entries.contains(&(name, "5p".to_owned())), "{name} {unit}");
+        }
+        assert_eq!(parse(&format!("queue=fq fq.flow_limit=5{unit}")).fq.flow_limit, 5);
+        let netem = parse(&format!("impair=netem netem.limit=5{unit}"));
+        assert_eq!(netem.netem.limit, 5);
+    }
+}
+
+#[test]
+fn a_contradiction_names_the_later_source_and_no_other() {
+    for (sources, expected) in [
+        (
+            &[("delay=30ms jitter=20ms", "--both"), ("delay=10ms rate=1mbit", "--down")][..],
+            "--both: jitter: 20ms is more than the delay of 10ms (with --down: delay=10ms)",
+        ),
+        (
+            &[("delay=30ms", "--both"), ("jitter=40ms", "--down")],
+            "--down: jitter: 40ms is more than the delay of 30ms",
+        ),
+        (
+            &[("jitter=4ms", "--both"), ("rate=1mbit", "--down")],
+            "--both: jitter: 4ms needs a delay of at least as much",
+        ),
+        (
+            &[("rate=1mbit burst=15kb", "f.toml: both"), ("rate=unlimited", "--up")],
+            "f.toml: both.burst: needs a rate (with --up: rate=unlimited)",
+        ),
+        (
+            &[("limit=200kb", "--both"), ("queue=fq rate=1mbit", "--up")],
+            "--both: limit: 200kb: fq counts packets, expected for example 10000p \
+             (with --up: queue=fq)",
+        ),
+        (
+            &[("fq.quantum=3000", "--both"), ("rate=1mbit", "--up")],
+            "--both: fq.quantum: needs queue=fq",
+        ),
+        (
+            &[("loss=1% gso=split", "--both"), ("gso=keep", "--up"), ("loss=2%", "set")],
+            "--up: gso: keep would lose whole bursts where loss means packets, \
+             expected split or auto",
+        ),
+    ] {
+        let mut builder = ConfigBuilder::default();
+        for (text, place) in sources {
+            builder.words(text, place).unwrap();
+        }
+        assert_eq!(builder.finish().unwrap_err().to_string(), expected);
+    }
+    let mut builder = ConfigBuilder::default();
+    builder.words("loss=1% loss.at=before", "--both").unwrap();
+    builder.words("impair=netem", "--up").unwrap();
+    builder.finish().expect("what --both says of loss.at is overridden");
+}
 
 proptest! {
     #[test]

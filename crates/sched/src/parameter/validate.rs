@@ -71,8 +71,9 @@ impl LinkConfig {
             // Its delays may be negative, as tc's.
             return Ok(());
         }
-        ensure(self.jitter <= self.delay, "jitter", || {
-            format!("{} is more than the delay of {}", self.jitter, self.delay)
+        ensure(self.jitter <= self.delay, "jitter", || match self.delay {
+            Duration::ZERO => format!("{} needs a delay of at least as much", self.jitter),
+            delay => format!("{} is more than the delay of {delay}", self.jitter),
         })
     }
 

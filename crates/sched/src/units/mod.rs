@@ -104,11 +104,12 @@ impl FromStr for Duration {
 impl FromStr for Limit {
     type Err = UnitError;
 
-    /// `1000p`, `200k` or `100ms`. A unit is needed: `tc` counts packets in one queue and bytes in
+    /// `1000p`, `200k` or `100ms`; packets also as `pkt`, `pkts`, `packet` or `packets`. A unit is
+    /// needed: `tc` counts packets in one queue and bytes in
     /// the next.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let (number, unit) = LIMIT.split(text)?;
-        if unit.eq_ignore_ascii_case("p") {
+        if PACKET_UNITS.iter().any(|name| name.eq_ignore_ascii_case(unit)) {
             let too_large = || UnitError::TooLarge { text: text.into(), max: "4294967295p".into() };
             let not_whole = || UnitError::NotWhole { text: text.into() };
             let whole = number.whole().ok_or_else(not_whole)?;
@@ -306,12 +307,18 @@ const TIME: Kind = Kind {
     words: &[],
 };
 
+const PACKET_UNITS: &[&str] = &["p", "pkt", "pkts", "packet", "packets"];
+
 // The units of `SIZE`, and for suggestions those of packets and times, which are read elsewhere.
 const LIMIT: Kind = Kind {
     noun: "limit",
     example: "1000p, 200kb or 100ms",
     units: &[
         ("p", 1),
+        ("pkt", 1),
+        ("pkts", 1),
+        ("packet", 1),
+        ("packets", 1),
         ("b", 1),
         ("k", KIBI),
         ("kb", KIBI),

@@ -147,7 +147,8 @@ impl Dualpi2Config {
             return refuse("coupling_factor", "0 does not couple, expected 1 to 255");
         }
         if self.classic_protection > 100 {
-            let problem = format!("{}% is more than 100%", self.classic_protection);
+            let problem =
+                format!("{}% is out of range, expected 0% to 100%", self.classic_protection);
             return refuse("classic_protection", &problem);
         }
         if self.memlimit == Some(0) {

@@ -431,12 +431,15 @@ const REFUSED: &[(&str, &str)] = &[
     ("dualpi2.coupling_factor=0", "dualpi2.coupling_factor: 0 does not couple, expected 1 to 255"),
     (
         "dualpi2.coupling_factor=256",
-        "dualpi2.coupling_factor: \"256\" is no whole number, expected 0 to 255",
+        "dualpi2.coupling_factor: \"256\" is no whole number, expected 1 to 255",
     ),
-    ("dualpi2.classic_protection=101%", "dualpi2.classic_protection: 101% is more than 100%"),
+    (
+        "dualpi2.classic_protection=101%",
+        "dualpi2.classic_protection: 101% is out of range, expected 0% to 100%",
+    ),
     (
         "dualpi2.classic_protection=1.5%",
-        "dualpi2.classic_protection: \"1.5%\" is no whole number, expected 0% to 255%",
+        "dualpi2.classic_protection: \"1.5%\" is no whole percent, expected 0% to 100%",
     ),
     ("dualpi2.memlimit=0", "dualpi2.memlimit: 0b holds no packet"),
     ("dualpi2.memlimit=4gb", "dualpi2.memlimit: \"4gb\" is more than 4294967295b"),
