@@ -21,9 +21,10 @@ pub(crate) fn remedy(error: &clap::Error, arguments: &[String]) -> Option<String
         None if refused.starts_with('-') => None,
         None => unquoted(before, rest).or_else(|| {
             let named = refused.split_once('=').is_some_and(|(name, _)| is_parameter(name));
-            Some(match named {
-                true => format!("{PLACES}: --both {}", quoted(&link_words(rest))),
-                false => format!("put -- before the command: -- {refused}"),
+            Some(if named {
+                format!("{PLACES}: --both {}", quoted(&link_words(rest)))
+            } else {
+                format!("put -- before the command: -- {refused}")
             })
         }),
     }

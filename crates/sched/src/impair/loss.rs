@@ -132,10 +132,11 @@ fn bad_model(text: &str) -> Option<BadValue> {
         return Some(BadValue(format!("unknown model \"{name}\", expected {TAKES}")));
     }
     let (known, takes) = MODELS.iter().find(|(model, _)| Some(*model) == known)?;
-    Some(match name == *known {
-        true => BadValue(format!("\"{text}\" lacks a value, expected {takes}")),
-        false => BadValue(format!("unknown model \"{name}\", did you mean {takes}?")),
-    })
+    Some(BadValue(if name == *known {
+        format!("\"{text}\" lacks a value, expected {takes}")
+    } else {
+        format!("unknown model \"{name}\", did you mean {takes}?")
+    }))
 }
 
 fn random(text: &str) -> Result<Loss, BadValue> {

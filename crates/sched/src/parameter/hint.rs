@@ -95,7 +95,7 @@ fn of_link(name: &str, value: &str, config: &LinkConfig) -> Option<String> {
             if rest == "ecn"
                 && let Some(marking) = marking(config.queue) =>
         {
-            Some(format!("{marking}"))
+            Some(marking.to_owned())
         }
         Some(row) => Some(format!("expected {} without \"{owner}.\"", row.usage())),
         None => foreign(rest, value, &config),
