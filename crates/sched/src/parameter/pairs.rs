@@ -94,10 +94,16 @@ fn candidates(parameter: &Parameter, values: &[&str]) -> Vec<String> {
             vec![format!("{name}={}", values.concat()), with_jitter(delay, &jitter.join(","))]
         }
         _ if parameter.takes.contains(',') => {
-            vec![format!("{name}={}", values.join(",")), format!("{name}={}", values.concat())]
+            vec![format!("{name}={}", listed(values)), format!("{name}={}", values.concat())]
         }
         _ => vec![format!("{name}={}", values.concat())],
     }
+}
+
+/// `25% gap 5` as `25%,gap=5`.
+fn listed(values: &[&str]) -> String {
+    let named = |list: String, name| list.replace(&format!(",{name},"), &format!(",{name}="));
+    ["gap", "packets", "bytes"].into_iter().fold(values.join(","), named)
 }
 
 /// `tc`'s delay of two and more values.

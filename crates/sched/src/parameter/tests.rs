@@ -450,6 +450,8 @@ const FOREIGN: &[(&str, &str)] = &[
     ("loss=1% 25%", r#""25%" is no NAME=VALUE, write loss=1%,25%"#),
     ("loss gemodel 1% 10%", "write loss=gemodel,1%,10%"),
     ("reorder 25% 50% gap=5", "write reorder=25%,50%"),
+    ("delay=1ms reorder 25% 50% gap 5", "write reorder=25%,50%,gap=5"),
+    ("slot 1ms 2ms packets 4 bytes 6000", "write slot=1ms,2ms,packets=4,bytes=6000"),
     ("delay soon", r#""delay" has no value, expected delay=TIME"#),
     ("rate=1mbit 5", r#""5" is no NAME=VALUE such as delay=30ms"#),
 ];
