@@ -115,6 +115,8 @@ impl Traffic {
         let flow = u32::try_from(scramble(index) >> 32).expect("32 bits");
         let mut packet = Packet::on_path(self.number, Instant::from_nanos(self.now), FULL, flow);
         packet.pacing_rate = self.pacing;
+        // Only of its own sender does a flow have a rate.
+        packet.socket = self.pacing != Rate::UNLIMITED;
         if self.mixed {
             packet.len = 64 + u32::try_from(random % 1437).expect("small");
             packet.ecn = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ect0][flow as usize % 4];
