@@ -55,7 +55,25 @@ impl Table {
     /// The flow of `key`.
     #[inline]
     pub(super) fn find(&self, key: Key) -> Option<u32> {
-        self.position(key).map(|(at, entry)| self.bucket(at).flows[entry] & !HASHED)
+        let (word, kind) = key.split();
+        let bucket = &self.home[self.address(word, kind)];
+        match bucket.find(word, kind) {
+            Some((_, flow)) => Some(flow),
+            None if bucket.next() == NONE => None,
+            None => self.find_spilled(bucket.next(), word, kind),
+        }
+    }
+
+    #[inline(never)]
+    fn find_spilled(&self, mut at: u32, word: u32, kind: u32) -> Option<u32> {
+        while at != NONE {
+            let bucket = self.bucket(at);
+            if let Some((_, flow)) = bucket.find(word, kind) {
+                return Some(flow);
+            }
+            at = bucket.next();
+        }
+        None
     }
 
     /// Adds a flow whose key is not in the table.
@@ -72,8 +90,8 @@ impl Table {
     pub(super) fn remove(&mut self, key: Key) {
         let Some((at, entry)) = self.position(key) else { return };
         let (mut before, mut last) = (NONE, at);
-        while self.bucket(last).next != NONE {
-            (before, last) = (last, self.bucket(last).next);
+        while self.bucket(last).next() != NONE {
+            (before, last) = (last, self.bucket(last).next());
         }
         // The chain's last entry takes the place. All buckets but the last are full.
         let bucket = self.bucket_mut(last);
@@ -84,7 +102,7 @@ impl Table {
         (hole.keys[entry], hole.flows[entry]) = (word, flow);
         if left == 0 && last >= SPILLED {
             let before = if before == NONE { self.before(last, word, flow) } else { before };
-            self.bucket_mut(before).next = NONE;
+            self.bucket_mut(before).set_next(NONE);
             self.spill.give(last - SPILLED);
         }
         self.len -= 1;
@@ -95,42 +113,37 @@ impl Table {
         self.home.memory() + self.spill.memory()
     }
 
-    #[inline]
     fn position(&self, key: Key) -> Option<(u32, usize)> {
         let (word, kind) = key.split();
         let mut at = self.address(word, kind);
-        loop {
+        while at != NONE {
             let bucket = self.bucket(at);
-            for entry in 0..bucket.len as usize % (ENTRIES + 1) {
-                if bucket.keys[entry] == word && bucket.flows[entry] & HASHED == kind {
-                    return Some((at, entry));
-                }
+            if let Some((entry, _)) = bucket.find(word, kind) {
+                return Some((at, entry));
             }
-            if bucket.next == NONE {
-                return None;
-            }
-            at = bucket.next;
+            at = bucket.next();
         }
+        None
     }
 
     /// The bucket before `last` in the chain of an entry.
     fn before(&self, last: u32, word: u32, flow: u32) -> u32 {
         let mut at = self.address(word, flow & HASHED);
-        while self.bucket(at).next != last {
-            at = self.bucket(at).next;
+        while self.bucket(at).next() != last {
+            at = self.bucket(at).next();
         }
         at
     }
 
     fn append(&mut self, word: u32, flow: u32) {
         let mut at = self.address(word, flow & HASHED);
-        while self.bucket(at).next != NONE {
-            at = self.bucket(at).next;
+        while self.bucket(at).next() != NONE {
+            at = self.bucket(at).next();
         }
         if self.bucket(at).len as usize == ENTRIES {
             let index = self.spill.take();
             self.spill[index] = Bucket::FREE;
-            self.bucket_mut(at).next = SPILLED + index;
+            self.bucket_mut(at).set_next(SPILLED + index);
             at = SPILLED + index;
         }
         let bucket = self.bucket_mut(at);
@@ -153,7 +166,7 @@ impl Table {
             for entry in 0..bucket.len as usize {
                 self.append(bucket.keys[entry], bucket.flows[entry]);
             }
-            at = bucket.next;
+            at = bucket.next();
             if at == NONE {
                 return;
             }
@@ -183,20 +196,58 @@ impl Table {
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Bucket {
-    keys: [u32; ENTRIES],
+    /// Keys; in the last place, so that eight words are compared at once, the next bucket.
+    keys: [u32; ENTRIES + 1],
     /// Flow numbers, with [`HASHED`].
     flows: [u32; ENTRIES],
     len: u32,
-    next: u32,
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
+impl Bucket {
+    /// The place of a key and its flow.
+    #[inline]
+    fn find(&self, word: u32, kind: u32) -> Option<(usize, u32)> {
+        let mut same = self.same(word);
+        while same != 0 {
+            let entry = same.trailing_zeros() as usize;
+            let flow = *self.flows.get(entry)? ^ kind;
+            if flow < HASHED {
+                return Some((entry, flow));
+            }
+            same &= same - 1;
+        }
+        None
+    }
+
+    /// A bit for each entry with the number `word`. No branch depends on a single entry: which one
+    /// it is cannot be foreseen.
+    #[inline]
+    fn same(&self, word: u32) -> u32 {
+        let same = |entry: usize| u32::from(self.keys[entry] == word) << entry;
+        (0..=ENTRIES).fold(0, |all, entry| all | same(entry)) & !(u32::MAX << self.len)
+    }
+
+    #[inline]
+    fn next(&self) -> u32 {
+        self.keys[ENTRIES]
+    }
+
+    fn set_next(&mut self, next: u32) {
+        self.keys[ENTRIES] = next;
+    }
+}
+
 impl Node for Bucket {
-    const FREE: Self = Self { keys: [0; ENTRIES], flows: [0; ENTRIES], len: 0, next: NONE };
+    const FREE: Self = {
+        let mut keys = [0; ENTRIES + 1];
+        keys[ENTRIES] = NONE;
+        Self { keys, flows: [0; ENTRIES], len: 0 }
+    };
 
     fn link(&mut self) -> &mut u32 {
-        &mut self.next
+        &mut self.keys[ENTRIES]
     }
 }
 
