@@ -124,6 +124,21 @@ fn a_paused_link_keeps_its_flows_and_a_change_of_rate_lets_them_go_on() {
     assert_eq!(link.snapshot().queued, 0);
 }
 
+/// Flow 1's second packet may leave at 20 ms; flow 2's packet is in service from 19.5 to 20.5 ms.
+#[test]
+fn a_flow_whose_time_comes_while_the_link_is_busy_is_looked_at_when_it_is_free() {
+    for (rate, expected) in [("rate=8mbit", 500_000 / 8), ("rate=unlimited", 0)] {
+        let mut link = link(&format!("{rate} fq.maxrate=400kbit"));
+        link.arrive(packet(0, 0, 1));
+        link.arrive(packet(1, 0, 1));
+        link.advance(Instant::from_nanos(19_500_000));
+        link.arrive(packet(2, 19_500_000, 2));
+        link.advance(Instant::from_nanos(30_000_000));
+        let counters = link.snapshot().discipline.counters();
+        assert!(counters.contains(&("latency", expected)), "{rate}: {counters:?}");
+    }
+}
+
 #[test]
 fn a_queue_shows_as_tc_shows_one() {
     let config = LinkConfig::parse("rate=8mbit queue=fq fq.maxrate=400kbit", "test").unwrap();
@@ -134,9 +149,9 @@ fn a_queue_shows_as_tc_shows_one() {
     link.advance(Instant::from_nanos(5_000_000));
     let expected = "\
 qdisc fq root limit 10000p flow_limit 100p buckets 1024 orphan_mask 1023 \
-priomap 1,2,2,2,1,2,0,0,1,1,1,1,1,1,1,1 weights 589824,196608,65536 quantum auto \
-initial_quantum auto pacing on maxrate 400kbit maxrate_zero refuse low_rate_threshold 550kbit \
-refill_delay 40ms ce_threshold off timer_slack 10us wake due horizon 10s horizon_mode drop
+bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 weights 589824 196608 65536 quantum 3028b \
+initial_quantum 15140b maxrate 400Kbit low_rate_threshold 550Kbit refill_delay 40ms \
+timer_slack 10us horizon 10s horizon_drop
  Sent 1000 bytes 1 pkt (dropped 0, overlimits 0 requeues 0)
  backlog 2000b 2p requeues 0
   flows 1 (inactive 0 throttled 1) band0_pkts 0 band1_pkts 2 band2_pkts 0 next_packet_delay 19ms
