@@ -27,6 +27,7 @@ use punctual_linux::process::signals::outlive_file_size_limit;
 use punctual_measure::Report;
 use punctual_measure::report::{queues, text};
 use punctual_sched::LinkConfig;
+use punctual_sched::impair::Correlated;
 
 use crate::cli::RunOptions;
 use crate::failure::Failure;
@@ -85,6 +86,12 @@ impl<'a> Request<'a> {
         }
         let host = Host::look();
         let links = Links::from_options(options, hold_limit(&host))?;
+        if options.witness && links.up.corrupt != Correlated::NEVER {
+            return Err(Failure::usage(
+                "--witness: probes with a flipped bit do not arrive, and nothing could be told \
+                 from that; leave out corrupt in the direction up",
+            ));
+        }
         Ok(Self {
             command: command_or_shell(&options.command),
             links,

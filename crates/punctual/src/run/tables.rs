@@ -22,9 +22,7 @@ pub(super) fn value_of(name: &str, value: &str) -> Result<String, ConfigError> {
     let (file, rest) = match name {
         "distribution" => (value, ""),
         // The name of a distribution where there could be a time.
-        "slot" if !value.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-') => {
-            value.split_at(value.find(',').unwrap_or(value.len()))
-        }
+        "slot" if !is_number(value) => value.split_at(value.find(',').unwrap_or(value.len())),
         _ => return Ok(value.to_owned()),
     };
     // tc's `slot distribution normal ...` is none of a file, and is told how to be written.
@@ -40,11 +38,22 @@ pub(super) fn value_of(name: &str, value: &str) -> Result<String, ConfigError> {
     }
 }
 
+/// Whether it begins as a number does: `5ms`, `.5ms`, `-1ms`, but not `./file`.
+fn is_number(text: &str) -> bool {
+    let text = text.strip_prefix('-').unwrap_or(text);
+    text.strip_prefix('.').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit())
+}
+
 fn read(file: &str) -> Result<Table, String> {
+    let refused = |error| format!("cannot read \"{file}\": {error}; {}", expected(file));
+    // A pipe might never end, and a device tells what is none of a link's business.
+    if !fs::metadata(file).map_err(refused)?.is_file() {
+        return Err(format!("\"{file}\" is no regular file; {}", expected(file)));
+    }
     let mut text = String::new();
     fs::File::open(file)
         .and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text))
-        .map_err(|error| format!("cannot read \"{file}\": {error}; {}", expected(file)))?;
+        .map_err(refused)?;
     if text.len() as u64 > LONGEST {
         return Err(format!("\"{file}\" is larger than 1 MB: no table of a distribution"));
     }
@@ -53,7 +62,7 @@ fn read(file: &str) -> Result<Table, String> {
         let numbers = line.split_once('#').map_or(line, |(numbers, _)| numbers);
         for word in numbers.split_whitespace() {
             let entry = entry(word).ok_or_else(|| {
-                let line = number + 1;
+                let (line, word) = (number + 1, word.chars().take(40).collect::<String>());
                 format!(
                     "\"{file}\", line {line}: \"{word}\" is no whole number from -32768 to 32767"
                 )

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use punctual_sched::{Change, ConfigError, Instant, Link, LinkConfig, Mark};
+use punctual_sched::{BitFlip, Change, ConfigError, Instant, Link, LinkConfig, Mark};
 
 use super::outcome::{Difference, Near};
 use crate::log::{
@@ -336,9 +336,10 @@ impl Fate for Departure {
 
     fn describe(&self) -> String {
         format!(
-            "packet {} departs at {}: delay {} ns = queue {} + serialisation {} + pacing {} + \
-             propagation {}, mark {:?}",
+            "packet {}{} departs at {}: delay {} ns = queue {} + serialisation {} + pacing {} + \
+             propagation {}, mark {:?}{}",
             self.sequence,
+            copy(self.copy),
             nanos(self.due),
             self.delay.as_nanos(),
             self.queue.as_nanos(),
@@ -346,6 +347,7 @@ impl Fate for Departure {
             self.pacing.as_nanos(),
             self.propagation().as_nanos(),
             self.mark,
+            self.corrupt.map_or_else(String::new, |BitFlip(bit)| format!(", bit {bit} flipped")),
         )
     }
 }
@@ -376,8 +378,14 @@ impl Fate for Dropped {
 
     fn describe(&self) -> String {
         let (at, delay) = (nanos(self.at), self.delay.as_nanos());
-        format!("packet {} dropped at {at}: {}, {delay} ns old", self.sequence, self.reason.name())
+        let (sequence, copy) = (self.sequence, copy(self.copy));
+        format!("packet {sequence}{copy} dropped at {at}: {}, {delay} ns old", self.reason.name())
     }
+}
+
+/// Nothing for a packet itself.
+fn copy(number: u8) -> String {
+    if number == 0 { String::new() } else { format!(" copy {number}") }
 }
 
 fn first_difference<const N: usize>(

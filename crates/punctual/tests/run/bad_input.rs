@@ -71,6 +71,8 @@ fn a_bad_link_is_refused_in_one_line() {
 
 /// Options, and what the message must name.
 const OPTIONS: &[(&[&str], &[&str])] = &[
+    (&["--net", "lab", "--up", "corrupt=5%", "--witness"], &["--witness", "corrupt"]),
+    (&["--net", "lab", "--up", "delay=9ms jitter=1ms distribution=/dev/zero"], &["regular file"]),
     (&[], &["--net lab"]),
     (&["--net", "lap"], &["--net", "lap", "lab"]),
     (&["--nett", "lab"], &["--nett", "--net"]),
