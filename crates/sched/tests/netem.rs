@@ -62,8 +62,7 @@ fn a_packet_is_lost_once_with_loss_before_or_after_the_queue() {
 fn netem_is_shown_with_its_own_limit() {
     let config = LinkConfig::parse("impair=netem delay=1ms netem.seed=42", "test").unwrap();
     let text = show(&config, &link("delay=1ms netem.seed=42", 1).snapshot());
-    let expected = "qdisc netem root limit 1000p packet_overhead 0 cell_size 0b cell_overhead 0 \
-                    seed 42";
+    let expected = "qdisc netem root limit 1000 delay 1ms seed 42";
     assert_eq!(text.lines().next(), Some(expected));
 }
 

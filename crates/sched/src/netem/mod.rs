@@ -62,8 +62,9 @@ impl Netem {
         config.validate()?;
         let mut memory = Stream::new(seed, Component::Netem);
         let derived = memory.up_to(u64::MAX);
+        let seed_in_force = config.seed.unwrap_or(derived);
         Ok(Self {
-            generator: Taus113::new(config.seed.unwrap_or(derived)),
+            generator: Taus113::new(seed_in_force),
             delay: Delay::new(config, &mut memory),
             loss: Loss::new(config, &mut memory),
             duplicate: Correlated::new(config.duplicate.correlation, &mut memory),
@@ -77,7 +78,7 @@ impl Netem {
             held: HeldPackets::default(),
             backlog: Backlog::default(),
             left_latest: start,
-            counters: NetemStatistics::default(),
+            counters: NetemStatistics { seed: seed_in_force, ..NetemStatistics::default() },
             config: config.clone(),
         })
     }
@@ -98,6 +99,7 @@ impl Netem {
             && let Some(seed) = config.seed
         {
             self.generator = Taus113::new(seed);
+            self.counters.seed = seed;
         }
         self.config = config.clone();
     }

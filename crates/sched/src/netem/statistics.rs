@@ -29,6 +29,8 @@ pub struct NetemStatistics {
     pub latency_ns: u64,
     /// Time that the packets sent were held, in ns.
     pub held_ns: u64,
+    /// Seed of the decisions: the one asked for, else the one derived. No counter.
+    pub seed: u64,
 }
 
 impl NetemStatistics {

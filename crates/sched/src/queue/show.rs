@@ -1,21 +1,25 @@
 //! A link's queue as `tc -s -d qdisc show` prints one.
 
+mod dualpi2;
+pub(super) mod figures;
+mod netem;
+mod parameters;
+mod tbf;
+
 use core::fmt::Write as _;
 
+use self::parameters::parameters;
 use super::Statistics;
 use crate::config::LinkConfig;
 use crate::output::{DropReason, Snapshot};
-use crate::parameter::TABLES;
 
 /// The queue of a link with `config`, as `tc -s -d qdisc show` prints one: the parameters in
-/// force, what was sent and dropped, the backlog, the discipline's own lines. Bytes are counted
-/// with framing and overhead. No line end after the last line.
+/// force in the words, order and figures of `tc`, what was sent and dropped, the backlog, the
+/// discipline's own lines. Bytes are counted with framing and overhead. No line end after the last
+/// line.
 pub fn show(config: &LinkConfig, snapshot: &Snapshot) -> String {
-    let mut text = format!("qdisc {} root", snapshot.discipline.name());
-    for (name, value) in parameters(config, snapshot) {
-        // A string takes whatever is written to it.
-        let _ = write!(text, " {name} {value}");
-    }
+    let mut text =
+        format!("qdisc {} root{}", snapshot.discipline.name(), parameters(config, snapshot));
     let extra = config.added_bytes();
     let frames = i64::try_from(snapshot.packets_out).unwrap_or(i64::MAX);
     let bytes = snapshot.bytes_out.saturating_add_signed(extra.saturating_mul(frames));
@@ -25,6 +29,7 @@ pub fn show(config: &LinkConfig, snapshot: &Snapshot) -> String {
         counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value)
     };
     let requeues = counter("requeues");
+    // A string takes whatever is written to it.
     let _ = write!(
         text,
         "\n Sent {bytes} bytes {} pkt (dropped {}, overlimits {} requeues {requeues})",
@@ -51,19 +56,6 @@ fn dropped(snapshot: &Snapshot) -> u64 {
     }
     let own = |reason: &DropReason| !matches!(reason, DropReason::Loss | DropReason::HoldFull);
     DropReason::ALL.iter().filter(|reason| own(reason)).map(|r| snapshot.dropped[r.index()]).sum()
-}
-
-/// `limit`, which netem has in its own table, and the parameters of the discipline's table, without
-/// its name.
-fn parameters(config: &LinkConfig, snapshot: &Snapshot) -> Vec<(&'static str, String)> {
-    let name = snapshot.discipline.name();
-    let own = TABLES.iter().filter(|table| table.name == name).flat_map(|table| table.rows);
-    let own: Vec<_> = own.map(|row| row.name).collect();
-    let entries = config.with_limit_resolved().entries().into_iter();
-    entries
-        .filter(|(entry, _)| own.contains(entry) || (*entry == "limit" && name != "netem"))
-        .map(|(entry, value)| (entry.rsplit('.').next().unwrap_or(entry), value))
-        .collect()
 }
 
 #[cfg(test)]

@@ -17,4 +17,5 @@ mod fq;
 mod fq_codel;
 mod jens;
 mod netem;
+mod show;
 mod tbf;

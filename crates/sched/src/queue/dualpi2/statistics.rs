@@ -36,21 +36,21 @@ pub struct Dualpi2Statistics {
 }
 
 impl Dualpi2Statistics {
-    /// Every counter under the name that `tc -s -j qdisc` gives it; `prob` counts 2^-32 where `tc`
+    /// Every counter under its name in the text of `tc -s qdisc`; `prob` counts 2^-32 where `tc`
     /// prints a fraction. `credit` is missing: it has a sign.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("prob", self.probability.into()),
-            ("delay-c", micros(self.delay_c)),
-            ("delay-l", micros(self.delay_l)),
-            ("pkts-in-c", self.packets_in_c),
-            ("pkts-in-l", self.packets_in_l),
+            ("delay_c", micros(self.delay_c)),
+            ("delay_l", micros(self.delay_l)),
+            ("pkts_in_c", self.packets_in_c),
+            ("pkts_in_l", self.packets_in_l),
             ("maxq", self.maxq),
-            ("ecn-mark", self.ecn_mark),
-            ("step-mark", self.step_marks),
-            ("memory-used", self.memory_used),
-            ("max-memory-used", self.max_memory_used),
-            ("memory-limit", self.memory_limit),
+            ("ecn_mark", self.ecn_mark),
+            ("step_mark", self.step_marks),
+            ("memory_used", self.memory_used),
+            ("max_memory_used", self.max_memory_used),
+            ("memory_limit", self.memory_limit),
             ("overlimits", self.overlimits),
         ]
     }

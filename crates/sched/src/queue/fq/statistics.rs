@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::queue::show::figures::nanos;
+
 /// Counters and present state of `fq`. Packets are counted as descriptors, an uncut burst as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FqStatistics {
@@ -84,13 +86,13 @@ impl fmt::Display for FqStatistics {
             write!(f, " band{band}_pkts {packets}")?;
         }
         if self.next_packet_delay > 0 {
-            write!(f, " next_packet_delay {}", Time(self.next_packet_delay))?;
+            write!(f, " next_packet_delay {}", nanos(self.next_packet_delay))?;
         }
         write!(f, "\ngc {} highprio 0", self.gc_flows)?;
         write_nonzero(f, &[("fastpath", self.fastpath_packets)])?;
         write!(f, " throttled {}", self.throttled)?;
         if self.latency > 0 {
-            write!(f, " latency {}", Time(self.latency))?;
+            write!(f, " latency {}", nanos(self.latency))?;
         }
         write_nonzero(f, &[("ce_mark", self.ce_mark), ("flows_plimit", self.flows_plimit)])?;
         self.write_rare(f)
@@ -126,48 +128,9 @@ fn write_nonzero(f: &mut fmt::Formatter<'_>, counters: &[(&str, u64)]) -> fmt::R
     nonzero.try_for_each(|(name, value)| write!(f, " {name} {value}"))
 }
 
-/// Nanoseconds as tc prints them: three digits that count, in the largest unit not above.
-struct Time(u64);
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-        let Some((unit, name)) = units.iter().find(|(unit, _)| self.0 >= *unit) else {
-            return write!(f, "{}ns", self.0);
-        };
-        let decimals: u32 = match self.0 / unit {
-            0..=9 => 2,
-            10..=99 => 1,
-            _ => 0,
-        };
-        let step = unit / 10_u64.pow(decimals);
-        let steps = self.0 / step + u64::from(self.0 % step >= step / 2);
-        let one = 10_u64.pow(decimals);
-        let text = format!("{}.{:0width$}", steps / one, steps % one, width = decimals as usize);
-        write!(f, "{}{name}", text.trim_end_matches('0').trim_end_matches('.'))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_three_digits_that_count() {
-        for (nanos, text) in [
-            (999, "999ns"),
-            (1_000, "1us"),
-            (9_814, "9.81us"),
-            (9_815, "9.82us"),
-            (12_040, "12us"),
-            (100_600, "101us"),
-            (24_224_000, "24.2ms"),
-            (1_500_000_000, "1.5s"),
-            (100_000_000_000, "100s"),
-        ] {
-            assert_eq!(Time(nanos).to_string(), text);
-        }
-    }
 
     #[test]
     fn lines_are_those_of_tc_and_rare_counters_show_when_they_count() {

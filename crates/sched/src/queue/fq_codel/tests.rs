@@ -267,9 +267,8 @@ fn fq_codel_shows_as_tc_shows_it() {
     link.advance(Instant::from_nanos(MILLISECOND));
     let memory = true_size(1_000);
     let expected = format!(
-        "qdisc fq_codel root limit 3p flows 1024 quantum auto target 5ms ce_threshold none \
-         ce_threshold_selector 0x00/0x00 interval 100ms memory_limit 32mb ecn on drop_batch 64 \
-         arithmetic rfc\n \
+        "qdisc fq_codel root limit 3p flows 1024 quantum 1500 target 5ms interval 100ms \
+         memory_limit 32Mb ecn drop_batch 64\n \
          Sent 1000 bytes 1 pkt (dropped 2, overlimits 0 requeues 0)\n \
          backlog 2000b 2p requeues 0\n  \
          maxpacket 1000 drop_overlimit 2 new_flow_count 1 ecn_mark 0 memory_used {memory}\n  \

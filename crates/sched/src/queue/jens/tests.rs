@@ -758,8 +758,8 @@ fn a_jens_shows_as_tc_shows_one_and_its_own_counters_besides() {
         link.arrive(packet(handle));
     }
     link.advance(Instant::from_nanos(FULL + 20 * MS));
-    let shown = "qdisc jens root limit 2p markfree 4ms markfull 14ms extralatency 0ms qosmode 0 \
-                 users 2 user mark vq 1 agebase now handover none subbufs 0\n \
+    let shown = "qdisc jens root limit 2p rate 10Mbit markfree 4ms markfull 14ms extralatency 0ms \
+                 qosmode 0 users 2 user mark vq 1 agebase now handover none subbufs 0\n \
                  Sent 4542 bytes 3 pkt (dropped 2, overlimits 2 requeues 0)\n \
                  backlog 0b 0p requeues 0\n  \
                  limit_drops 2 age_drops 0 marked 0 not_ecn_capable 0 handovers 0";

@@ -39,7 +39,7 @@ impl TbfConfig {
     pub const MAX_BURST_TIME: Duration = Duration::from_nanos((u32::MAX as u64) << 6);
 
     /// How long packets take at `rate` bytes per second.
-    pub(super) fn table(&self, rate: NonZero<u64>, overhead: i32) -> RateTable {
+    pub(in crate::queue) fn table(&self, rate: NonZero<u64>, overhead: i32) -> RateTable {
         RateTable::new(rate)
             .with_overhead(u32::try_from(overhead).unwrap_or(0))
             .with_mpu(self.mpu)
@@ -142,7 +142,7 @@ impl TbfConfig {
 }
 
 /// Whole bytes per second, as tbf knows a rate.
-pub(super) fn bytes_per_second(rate: Rate) -> Option<NonZero<u64>> {
+pub(in crate::queue) fn bytes_per_second(rate: Rate) -> Option<NonZero<u64>> {
     NonZero::new(rate.finite_bps()? / 8)
 }
 

@@ -19,6 +19,7 @@ pub mod rate_table;
 mod tests;
 
 use buckets::Buckets;
+pub(super) use config::bytes_per_second;
 pub use config::{Refill, TbfConfig};
 pub use rate_table::{LinkLayer, RateTable};
 

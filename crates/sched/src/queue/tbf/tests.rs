@@ -286,7 +286,7 @@ fn tbf_shows_as_tc_shows_it() {
     send(&mut link, 5, 996, 0);
     link.advance(Instant::from_nanos(1_000));
     let text = super::super::show(&config, &link.snapshot());
-    let expected = "qdisc tbf root limit 3kb mtu none mpu 0b linklayer ethernet refill keep\n \
+    let expected = "qdisc tbf root rate 8Mbit burst 1003b/1 mpu 0b lat 2.07ms overhead 4 linklayer ethernet\n \
                     Sent 996 bytes 1 pkt (dropped 1, overlimits 4 requeues 0)\n \
                     backlog 2988b 3p requeues 0";
     assert_eq!(text, expected);
