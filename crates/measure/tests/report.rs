@@ -140,6 +140,27 @@ fn notes_give_way_to_reasons_beside_the_verdict() {
 }
 
 #[test]
+fn what_happened_to_packets_is_shown_before_what_may_be_cut_off() {
+    let mut report = empty();
+    let up = &mut report.directions.up;
+    up.packets = Packets { arrived: 9, marked: 1, queued: 5, ..Packets::default() };
+    (up.packets.duplicated, up.packets.corrupted, up.packets.reordered) = (2, 3, 4);
+    let shown =
+        "9 in, 0 out, 0 dropped, 1 marked, 2 duplicated, 3 corrupted, 4 reordered, 5 queued";
+    assert!(text(&report).contains(shown), "{}", text(&report));
+}
+
+#[test]
+fn a_link_that_lets_nothing_out_is_called_paused() {
+    let mut report = empty();
+    report.directions.up.packets.arrived = 3;
+    for (rate, shown) in [("0bit", "paused, 3 in"), ("20mbit", "rate unknown, 3 in")] {
+        report.directions.up.link.insert("rate".into(), rate.into());
+        assert!(text(&report).contains(shown), "{}", text(&report));
+    }
+}
+
+#[test]
 fn packets_unread_at_the_end_are_shown() {
     let mut report = empty();
     report.directions.up.lost_before.unread_at_end = 3;

@@ -1,5 +1,7 @@
 //! The report in at most ten lines of at most 100 columns, for people.
 
+use punctual_sched::units::Rate;
+
 use super::{Delays, Direction, Host, Report, Run};
 use crate::distribution::Distribution;
 use crate::lateness::Lateness;
@@ -106,6 +108,9 @@ fn figure_lines(report: &Report) -> Vec<String> {
 fn carried(direction: &Direction) -> String {
     let asked = direction.link.get("rate").filter(|asked| *asked != "unlimited");
     match (direction.rate.frame_bps, asked) {
+        (None, Some(asked)) if asked.parse().is_ok_and(|rate: Rate| rate == Rate::PAUSE) => {
+            "paused".into()
+        }
         (Some(bps), Some(asked)) => format!("{} of {asked}", rate(bps)),
         (Some(bps), None) => rate(bps),
         // One departure or none has no rate.
@@ -128,9 +133,12 @@ fn packets_line(name: &str, direction: &Direction) -> String {
     facts.push(format!("{} in", count(packets.arrived)));
     facts.push(format!("{} out", count(packets.departed)));
     facts.push(dropped(direction));
+    facts.extend(counted(packets.marked, "marked"));
+    facts.extend(counted(packets.duplicated, "duplicated"));
+    facts.extend(counted(packets.corrupted, "corrupted"));
+    facts.extend(counted(packets.reordered, "reordered"));
     facts.extend(counted(packets.queued, "queued"));
     facts.extend(counted(unread, "unread"));
-    facts.extend(counted(packets.marked, "marked"));
     labelled(name, &facts.join(", "))
 }
 

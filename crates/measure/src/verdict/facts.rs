@@ -17,6 +17,8 @@ pub struct Facts {
     pub late: u64,
     /// The tolerance, the smaller of the two directions'.
     pub tolerance_ns: i64,
+    /// Packets larger than tbf's bucket, which can never leave.
+    pub too_big: u64,
     /// Packets the emulator lost.
     pub lost: OwnLoss,
     /// Median time arrivals waited to be read, of the worse direction.
@@ -139,6 +141,7 @@ impl Facts {
             resolution_ns: lateness.percentile_ns(Percentile::P999.ppm()),
             late: sum(|d| d.lateness.late),
             tolerance_ns: both.map(|d| d.lateness.tolerance_ns).into_iter().min().unwrap_or(0),
+            too_big: sum(|d| d.packets.dropped.get("too_big").copied().unwrap_or(0)),
             lost: OwnLoss::of(&directions.up).plus(&OwnLoss::of(&directions.down)),
             ingest_p50_ns: worst(|d| d.delay.ingest.p50_ns),
             ingest_p99_ns: worst(|d| d.delay.ingest.p99_ns),

@@ -201,11 +201,7 @@ fn notes(facts: &Facts) -> Vec<Finding<Note>> {
             Note::LogIncomplete,
             "log records lost, verify stops at the first: log to a faster disk",
         ),
-        counted(
-            implausible,
-            Note::StampsReplaced,
-            "arrival stamps were implausible and replaced by our reading",
-        ),
+        (implausible > 0).then(|| replaced(implausible, facts.arrivals)),
         counted(facts.queued, Note::CutOff, "packets were still on their way when the run ended"),
         (facts.witness_ok == Some(true)).then(|| {
             Note::WitnessAgrees.because("the witness's probes and captures agree with this report")
@@ -233,10 +229,23 @@ fn notes(facts: &Facts) -> Vec<Finding<Note>> {
     .collect()
 }
 
+/// `1 of 500 arrival stamps was implausible`.
+fn replaced(stamps: u64, arrivals: u64) -> Finding<Note> {
+    let were = if stamps == 1 { "was" } else { "were" };
+    let (stamps, arrivals) = (units::count(stamps), units::count(arrivals));
+    Note::StampsReplaced.because(format!(
+        "{stamps} of {arrivals} arrival stamps {were} implausible and replaced by our reading"
+    ))
+}
+
 /// What so few packets mean for the resolution.
 fn few_packets(facts: &Facts) -> Option<Finding<Note>> {
     match (facts.arrivals, facts.departures) {
         (0, _) => Some(Note::NoPackets.because("no packets: does the command use $PUNCTUAL_PEER?")),
+        (_, 0) if facts.too_big > 0 => Some(Note::NoDepartures.because(format!(
+            "no packet departed, {} were too big for tbf's bucket: raise burst (and tbf.mtu)",
+            units::count(facts.too_big)
+        ))),
         (_, 0) => {
             Some(Note::NoDepartures.because("no packet departed, so none was on time or late"))
         }

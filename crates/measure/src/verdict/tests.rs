@@ -149,6 +149,25 @@ fn an_incomplete_log_and_an_early_peer_are_notes() {
 }
 
 #[test]
+fn a_bucket_below_a_packet_is_named_when_nothing_departed() {
+    let facts = Facts { departures: 0, too_big: 7, resolution_ns: None, ..quiet() };
+    assert_eq!(notes(&facts), [Note::NoDepartures]);
+    let expected = "no packet departed, 7 were too big for tbf's bucket: raise burst (and tbf.mtu)";
+    assert_eq!(judge(&facts).notes[0].text, expected);
+}
+
+#[test]
+fn replaced_stamps_are_told_with_their_share() {
+    let text = |stamps_replaced| {
+        let facts = Facts { stamps_replaced, arrivals: 2_000, ..quiet() };
+        judge(&facts).notes.iter().map(|note| note.text.clone()).collect::<Vec<_>>()
+    };
+    let tail = "implausible and replaced by our reading";
+    assert_eq!(text(1), [format!("1 of 2,000 arrival stamps was {tail}")]);
+    assert_eq!(text(3), [format!("3 of 2,000 arrival stamps were {tail}")]);
+}
+
+#[test]
 fn no_packets_are_ok_with_a_note_and_no_resolution() {
     let facts = nothing();
     let verdict = judge(&facts);
@@ -263,6 +282,7 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
         stamps_replaced: 3,
         stamps_implausible: 2,
         longest_gap_ns: Some(40 * MS),
+        too_big: 0,
         queued: 10,
         uncut_udp_bursts: 11,
         balanced: true,
