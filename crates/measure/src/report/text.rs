@@ -1,7 +1,5 @@
 //! The report in at most ten lines of at most 100 columns, for people.
 
-use punctual_sched::units::Rate;
-
 use super::{Delays, Direction, Host, Report, Run};
 use crate::distribution::Distribution;
 use crate::lateness::Lateness;
@@ -108,9 +106,7 @@ fn figure_lines(report: &Report) -> Vec<String> {
 fn carried(direction: &Direction) -> String {
     let asked = direction.link.get("rate").filter(|asked| *asked != "unlimited");
     match (direction.rate.frame_bps, asked) {
-        (None, Some(asked)) if asked.parse().is_ok_and(|rate: Rate| rate == Rate::PAUSE) => {
-            "paused".into()
-        }
+        (None, Some(asked)) if asked == PAUSE => "paused".into(),
         (Some(bps), Some(asked)) => format!("{} of {asked}", rate(bps)),
         (Some(bps), None) => rate(bps),
         // One departure or none has no rate.
@@ -201,6 +197,9 @@ fn exceedances(lateness: &Lateness) -> Vec<String> {
 fn labelled(label: &str, rest: &str) -> String {
     format!("{label:<LABEL$}{rest}")
 }
+
+/// How a report writes a rate of 0.
+const PAUSE: &str = "0bit";
 
 const MAX_LINES: usize = 10;
 const MAX_COLUMNS: usize = 100;

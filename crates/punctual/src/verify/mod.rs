@@ -6,6 +6,7 @@
 //! order means nothing, because a departure is logged when it is released and a drop when it is
 //! decided.
 
+mod fate;
 mod outcome;
 mod replay;
 

@@ -24,7 +24,8 @@ pub(super) fn parameters(config: &LinkConfig, snapshot: &Snapshot) -> String {
         Statistics::Netem(counters) => netem::parameters(config, counters.seed),
         Statistics::Jens(_) => jens(config),
     };
-    words.into_iter().filter(|word| !word.is_empty()).map(|word| format!(" {word}")).collect()
+    let said: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    if said.is_empty() { String::new() } else { format!(" {}", said.join(" ")) }
 }
 
 /// A word, or an empty one.
