@@ -21,6 +21,7 @@ pub(super) struct Flow {
     /// Its key: the number, and whether that is a hash.
     word: u32,
     next: u32,
+    /// The flow before this one in its list, unless this is the first.
     previous: u32,
     hashed: bool,
     /// The band of its latest packet.
@@ -55,9 +56,9 @@ impl Flow {
         Key { word: self.word, hashed: self.hashed }
     }
 
-    /// The flow after this one in its list.
-    pub(super) fn next(&self) -> Option<u32> {
-        (self.next != NONE).then_some(self.next)
+    /// The flow after this one in its list, or [`NONE`].
+    pub(super) fn next(&self) -> u32 {
+        self.next
     }
 }
 
@@ -92,34 +93,50 @@ pub(super) struct FlowList {
 impl FlowList {
     pub(super) const EMPTY: Self = Self { first: NONE, last: NONE, len: 0 };
 
-    pub(super) fn first(&self) -> Option<u32> {
-        (self.first != NONE).then_some(self.first)
+    /// The first flow, or [`NONE`].
+    #[inline]
+    pub(super) fn first(&self) -> u32 {
+        self.first
     }
 
+    #[inline]
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
     /// Appends a flow, whose state says where it is then.
+    #[inline]
     pub(super) fn push(&mut self, flows: &mut Slab<Flow>, flow: u32, state: State) {
         let node = &mut flows[flow];
-        (node.next, node.previous, node.state) = (NONE, self.last, state);
-        if self.last == NONE {
+        let last = core::mem::replace(&mut self.last, flow);
+        (node.next, node.previous, node.state) = (NONE, last, state);
+        self.len += 1;
+        if last == NONE {
             self.first = flow;
         } else {
-            flows[self.last].next = flow;
+            flows[last].next = flow;
         }
-        self.last = flow;
-        self.len += 1;
+    }
+
+    /// Takes out the first flow, which is `first`. The next one is not touched: it may not be
+    /// cached.
+    #[inline]
+    pub(super) fn pop(&mut self, first: &Flow) {
+        self.first = first.next;
+        if self.first == NONE {
+            self.last = NONE;
+        }
+        self.len -= 1;
     }
 
     /// Takes out a flow that is in this list.
     pub(super) fn remove(&mut self, flows: &mut Slab<Flow>, flow: u32) {
-        let Flow { next, previous, .. } = flows[flow];
-        match previous {
-            NONE => self.first = next,
-            previous => flows[previous].next = next,
+        if self.first == flow {
+            self.pop(&flows[flow]);
+            return;
         }
+        let Flow { next, previous, .. } = flows[flow];
+        flows[previous].next = next;
         match next {
             NONE => self.last = previous,
             next => flows[next].previous = previous,

@@ -53,6 +53,8 @@ pub struct Fq<T = Wheel> {
     bands: [Band; BANDS],
     /// The band whose turn it is.
     turn: usize,
+    /// Every band has all the credit that it can have.
+    rested: bool,
     throttled: T,
     /// The earliest time in `throttled`.
     next_delayed: Option<Instant>,
@@ -94,6 +96,7 @@ impl<T: Throttled> Fq<T> {
             packets: Packets::new(),
             bands: settings.weights.map(Band::new),
             turn: 0,
+            rested: false,
             throttled: T::default(),
             next_delayed: None,
             internal: PacketQueue::EMPTY,
@@ -113,6 +116,7 @@ impl<T: Throttled> Fq<T> {
     }
 
     /// When a packet may leave; `None` beyond the horizon.
+    #[inline]
     fn time_to_send(&mut self, packet: &Packet, now: Instant) -> Option<Instant> {
         let Some(transmit) = packet.transmit else { return Some(now) };
         let horizon = now + self.settings.horizon;
@@ -132,6 +136,7 @@ impl<T: Throttled> Fq<T> {
     }
 
     /// The flow of a packet; `None` when it goes without one.
+    #[inline]
     fn classify(&mut self, packet: &Packet, send: Instant, now: Instant) -> Option<u32> {
         if self.is_unhindered(packet, send, now) {
             self.counters.fastpath_packets += 1;
@@ -141,6 +146,11 @@ impl<T: Throttled> Fq<T> {
         if let Some(flow) = self.flows.find(key) {
             return Some(flow);
         }
+        self.create(key, now)
+    }
+
+    #[inline(never)]
+    fn create(&mut self, key: Key, now: Instant) -> Option<u32> {
         for _ in 0..self.flows.sweep(self.settings.buckets) {
             let flow = self.flows.next_in_sweep();
             self.forget_if_idle(flow, now);
@@ -166,16 +176,17 @@ impl<T: Throttled> Fq<T> {
     }
 
     /// Whether the packet may leave at once without changing what others get.
+    #[inline]
     fn is_unhindered(&self, packet: &Packet, send: Instant, now: Instant) -> bool {
         let all_wait = || {
             self.flows.len() == self.flows.inactive + self.throttled.count()
                 && self.internal.len < FASTPATH_PACKETS
                 && self.next_delayed.is_none_or(|at| at > now)
         };
-        send <= now
-            && (self.len == 0 || all_wait())
-            && packet.pacing_rate == Rate::UNLIMITED
+        packet.pacing_rate == Rate::UNLIMITED
             && self.settings.max_rate == Rate::UNLIMITED
+            && send <= now
+            && (self.len == 0 || all_wait())
     }
 
     #[inline]
@@ -188,6 +199,7 @@ impl<T: Throttled> Fq<T> {
     }
 
     /// Makes the flow ready for one more packet of `band`; false when it is at its limit.
+    #[inline]
     fn join(&mut self, index: u32, band: u8, now: Instant) -> bool {
         let flow = &mut self.flows.nodes[index];
         if flow.packets.len >= self.settings.flow_limit {
@@ -217,11 +229,14 @@ impl<T: Throttled> Fq<T> {
     /// Drops, in the order of departure, what is more than the limit. As under Linux, packets of
     /// throttled flows stay.
     fn drop_over_limit(&mut self, now: Instant, effects: &mut Effects) {
+        let serving = core::mem::take(&mut self.serving);
         while self.len > self.settings.limit
-            && let Some(served) = self.take(now)
+            && let Some(served) = self.dequeue(now, effects)
         {
+            self.served();
             effects.drop(&served.queued.packet, DropReason::Limit);
         }
+        self.serving = serving;
     }
 }
 
@@ -239,26 +254,23 @@ impl<T: Throttled> Discipline for Fq<T> {
             effects.drop(packet, DropReason::Horizon);
             return;
         };
-        match self.classify(packet, send, now) {
-            None => self.packets.push(&mut self.internal, queued, send, band),
-            Some(flow) if self.join(flow, band, now) => {
-                let flow = &mut self.flows.nodes[flow];
-                self.packets.push(&mut flow.packets, queued, send, band);
-            }
+        let queue = match self.classify(packet, send, now) {
+            None => &mut self.internal,
+            Some(flow) if self.join(flow, band, now) => &mut self.flows.nodes[flow].packets,
             Some(_) => {
                 effects.drop(packet, DropReason::FlowLimit);
                 return;
             }
-        }
+        };
         self.backlog.add(&queued);
         self.len += 1;
+        self.packets.push(queue, queued, send, band);
     }
 
     fn dequeue(&mut self, now: Instant, _effects: &mut Effects) -> Option<Served> {
         self.served();
         let served = self.take(now);
         self.serving = served.is_some();
-        self.len += u64::from(self.serving);
         served
     }
 
@@ -282,6 +294,7 @@ impl<T: Throttled> Discipline for Fq<T> {
         for (band, weight) in self.bands.iter_mut().zip(self.settings.weights) {
             band.weight = weight.into();
         }
+        self.rested = false;
         if self.settings.buckets != before.buckets {
             (0..self.flows.nodes.end()).for_each(|flow| self.forget_if_idle(flow, now));
         }

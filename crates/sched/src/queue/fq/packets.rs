@@ -74,6 +74,7 @@ impl Packets {
     }
 
     /// Queues a packet that may leave at `send`, behind those of the same time.
+    #[inline]
     pub(super) fn push(
         &mut self,
         queue: &mut PacketQueue,
@@ -116,21 +117,22 @@ impl Packets {
         &self.slab[index]
     }
 
-    /// Takes out the packet that [`Self::next`] names.
+    /// Takes out the packet that [`Self::next`] names. It can be read until the next one comes.
     #[inline]
-    pub(super) fn remove(&mut self, queue: &mut PacketQueue, index: u32) {
-        let Held { child, next, .. } = self.slab[index];
+    pub(super) fn remove(&mut self, queue: &mut PacketQueue, index: u32) -> &Held {
+        let held = &self.slab[index];
         queue.len -= 1;
-        queue.timed -= u32::from(self.slab[index].queued.packet.transmit.is_some());
+        queue.timed -= u32::from(held.queued.packet.transmit.is_some());
         if index == queue.heap {
-            queue.heap = self.merge_children(child);
+            queue.heap = self.merge_children(held.child);
         } else {
-            queue.first = next;
+            queue.first = held.next;
         }
-        self.slab.give(index);
+        self.slab.give(index)
     }
 
     /// Loads what [`Self::next`] and [`Self::get`] read.
+    #[inline]
     pub(super) fn touch(&self, queue: &PacketQueue) -> u64 {
         match queue.first {
             NONE => 0,

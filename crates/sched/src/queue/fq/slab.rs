@@ -31,6 +31,7 @@ impl<T: Node> Slab<T> {
     }
 
     /// A node, to be initialised by the caller. There are at most 2^32 - 1.
+    #[inline]
     pub(super) fn take(&mut self) -> u32 {
         self.used += 1;
         if self.free != NONE {
@@ -54,12 +55,14 @@ impl<T: Node> Slab<T> {
         self.blocks.push(block);
     }
 
-    /// Gives a node back.
-    pub(super) fn give(&mut self, index: u32) {
-        let free = self.free;
-        *self[index].link() = free;
-        self.free = index;
+    /// Gives a node back. It can be read until the next one is taken, except for its link.
+    #[inline]
+    pub(super) fn give(&mut self, index: u32) -> &T {
+        let free = core::mem::replace(&mut self.free, index);
         self.used -= 1;
+        let node = &mut self[index];
+        *node.link() = free;
+        node
     }
 
     /// Every node's number is below this one.

@@ -20,12 +20,9 @@ pub trait Throttled: Debug + Default {
     /// The earliest time that is waited for.
     fn first(&self) -> Option<Instant>;
 
-    /// Names the flows that come out next, so that the caller can load them together, if some are
-    /// due and these have not been named yet.
-    fn approach(&mut self, now: Instant, flow: impl FnMut(u32));
-
-    /// Takes out the first flow if its time is `now` or past.
-    fn pop(&mut self, now: Instant) -> Option<u32>;
+    /// Takes out the first flow if its time is `now` or past. Now and then it names to `load` some
+    /// that come out next, this one included, so that the caller can load them together.
+    fn pop(&mut self, now: Instant, load: impl FnMut(u32)) -> Option<u32>;
 
     /// Bytes of memory.
     fn memory(&self) -> usize;
@@ -53,9 +50,7 @@ impl Throttled for Tree {
         self.flows.first_key_value().map(|((time, _), _)| *time)
     }
 
-    fn approach(&mut self, _now: Instant, _flow: impl FnMut(u32)) {}
-
-    fn pop(&mut self, now: Instant) -> Option<u32> {
+    fn pop(&mut self, now: Instant, _load: impl FnMut(u32)) -> Option<u32> {
         self.flows.first_entry().filter(|entry| entry.key().0 <= now).map(OccupiedEntry::remove)
     }
 

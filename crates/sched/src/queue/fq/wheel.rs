@@ -3,8 +3,8 @@
 //! A hierarchy of timing wheels with bitmaps (Varghese and Lauck, SOSP 1987; as schedulers of
 //! packets: Carousel, SIGCOMM 2017; Eiffel, NSDI 2019), which other wheels pay for with early or
 //! late timers. This one is exact to the nanosecond: the flows of the slot that is due next are
-//! sorted in a small heap, so that what a flow costs grows with the number of its neighbours within
-//! eight microseconds and not with that of all flows.
+//! sorted, which mostly they are already, so that what a flow costs grows with the number of its
+//! neighbours within eight microseconds and not with that of all flows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,12 +16,15 @@ use crate::time::Instant;
 /// Flows that wait, in timing wheels.
 #[derive(Debug)]
 pub struct Wheel {
-    /// The slot, counted from time 0, whose flows are in `near`, together with all earlier ones.
-    /// Never later than the latest `now`.
+    /// The slot, counted from time 0, whose flows are in `near` and `late`, together with all
+    /// earlier ones. Never later than the latest `now`.
     cursor: u64,
-    /// Time, order of coming, flow.
-    near: BinaryHeap<Reverse<u128>>,
-    /// Order of coming of the next entry of `near`.
+    /// Time, order of coming, flow: sorted. The first `taken` are gone.
+    near: Vec<u128>,
+    taken: usize,
+    /// The same, of those that came when `near` had later ones.
+    late: BinaryHeap<Reverse<u128>>,
+    /// Order of coming of the next entry of `near` or `late`.
     order: u32,
     levels: Vec<Level>,
     /// Bit `n`: `levels[n]` holds something.
@@ -34,7 +37,9 @@ impl Default for Wheel {
     fn default() -> Self {
         Self {
             cursor: 0,
-            near: BinaryHeap::new(),
+            near: Vec::new(),
+            taken: 0,
+            late: BinaryHeap::new(),
             order: 0,
             levels: vec![Level::EMPTY; LEVELS],
             occupied: 0,
@@ -50,6 +55,7 @@ impl Throttled for Wheel {
         self.len
     }
 
+    #[inline(never)]
     fn insert(&mut self, flow: u32, time: Instant, now: Instant) {
         if self.len == 0 {
             self.cursor = slot_of(now.as_nanos());
@@ -58,50 +64,77 @@ impl Throttled for Wheel {
         self.place(flow, time.as_nanos());
     }
 
+    #[inline]
     fn first(&self) -> Option<Instant> {
-        let time = if let Some(Reverse(key)) = self.near.peek() {
-            time_of(*key)
-        } else {
-            let (level, slot) = self.first_slot()?;
-            self.levels[level].slots[slot].earliest
+        let time = match self.near.get(self.taken) {
+            Some(key) if self.late.is_empty() => time_of(*key),
+            _ => self.earliest()?,
         };
         Some(Instant::from_nanos(time))
     }
 
-    fn approach(&mut self, now: Instant, mut flow: impl FnMut(u32)) {
-        if self.near.is_empty() && self.fill_near(now.as_nanos()) {
-            self.near.iter().for_each(|Reverse(key)| flow(flow_of(*key)));
+    #[inline]
+    fn pop(&mut self, now: Instant, load: impl FnMut(u32)) -> Option<u32> {
+        if self.taken == self.near.len() && self.late.is_empty() {
+            if !self.fill_near(now.as_nanos()) {
+                return None;
+            }
+            self.near.iter().map(|key| flow_of(*key)).for_each(load);
         }
-    }
-
-    fn pop(&mut self, now: Instant) -> Option<u32> {
-        if self.near.is_empty() && !self.fill_near(now.as_nanos()) {
-            return None;
+        if !self.late.is_empty() {
+            return self.pop_late(now);
         }
-        let Reverse(key) = self.near.peek()?;
+        let key = self.near.get(self.taken)?;
         if time_of(*key) > now.as_nanos() {
             return None;
         }
-        let Reverse(key) = self.near.pop()?;
+        self.taken += 1;
         self.len -= 1;
-        Some(flow_of(key))
+        Some(flow_of(*key))
     }
 
     fn memory(&self) -> usize {
-        let near = self.near.capacity() * size_of::<u128>();
+        let near = (self.near.capacity() + self.late.capacity()) * size_of::<u128>();
         near + self.levels.len() * size_of::<Level>() + self.entries.memory()
     }
 }
 
 impl Wheel {
+    /// Takes out the first of `near` and `late` if it is due.
+    #[inline(never)]
+    fn pop_late(&mut self, now: Instant) -> Option<u32> {
+        let key = self.nearest().filter(|key| time_of(*key) <= now.as_nanos())?;
+        if self.near.get(self.taken) == Some(&key) {
+            self.taken += 1;
+        } else {
+            self.late.pop();
+        }
+        self.len -= 1;
+        Some(flow_of(key))
+    }
+
+    /// The first of `near` and `late`.
+    fn nearest(&self) -> Option<u128> {
+        let near = self.near.get(self.taken).copied();
+        let late = self.late.peek().map(|Reverse(key)| *key);
+        near.min(late).or(near).or(late)
+    }
+
+    /// The earliest time of all.
+    #[inline(never)]
+    fn earliest(&self) -> Option<u64> {
+        if let Some(key) = self.nearest() {
+            return Some(time_of(key));
+        }
+        let (level, slot) = self.first_slot()?;
+        Some(self.levels[level].slots[slot].earliest)
+    }
+
+    #[inline]
     fn place(&mut self, flow: u32, time: u64) {
         let slot = slot_of(time);
         if slot <= self.cursor {
-            if self.near.is_empty() {
-                self.order = 0;
-            }
-            self.near.push(Reverse(key(time, self.order, flow)));
-            self.order = self.order.saturating_add(1);
+            self.place_near(flow, time);
             return;
         }
         // The level is that of the highest bits in which the slot differs from the cursor: above,
@@ -113,8 +146,29 @@ impl Wheel {
         level.push(&mut self.entries, number, flow, time);
     }
 
+    #[inline(never)]
+    fn place_near(&mut self, flow: u32, time: u64) {
+        if self.nearest().is_none() {
+            self.clear_near();
+        }
+        let key = key(time, self.order, flow);
+        self.order = self.order.saturating_add(1);
+        if self.near.len() < NEAR && self.near.last().is_none_or(|last| *last < key) {
+            self.near.push(key);
+        } else {
+            self.late.push(Reverse(key));
+        }
+    }
+
+    #[inline]
+    fn clear_near(&mut self) {
+        self.near.clear();
+        (self.taken, self.order) = (0, 0);
+    }
+
     /// Moves the cursor to the earliest time in the wheels, if that is not after `now`, and the
-    /// flows of its slot to where they belong then: those nearest to `near`.
+    /// flows of its slot to where they belong then: those nearest to `near`. Nothing is near.
+    #[inline(never)]
     fn fill_near(&mut self, now: u64) -> bool {
         let Some((level, slot)) = self.first_slot() else { return false };
         let earliest = self.levels[level].slots[slot].earliest;
@@ -122,10 +176,38 @@ impl Wheel {
             return false;
         }
         self.cursor = slot_of(earliest);
-        let mut taken = self.levels[level].take(slot);
+        self.clear_near();
+        let taken = self.levels[level].take(slot);
         if self.levels[level].words == 0 {
             self.occupied &= !(1 << level);
         }
+        if level == 0 {
+            self.sort_near(taken);
+        } else {
+            self.move_down(taken);
+        }
+        true
+    }
+
+    /// All of a slot of the first wheel, which all are near.
+    fn sort_near(&mut self, mut taken: u32) {
+        while taken != NONE {
+            let Entries { len, next, all } = &self.entries[taken];
+            for (time, flow) in all.iter().take(*len as usize) {
+                self.near.push(key(*time, self.order, *flow));
+                self.order = self.order.saturating_add(1);
+            }
+            let next = *next;
+            self.entries.give(taken);
+            taken = next;
+        }
+        if !self.near.is_sorted() {
+            self.near.sort_unstable();
+        }
+    }
+
+    /// All of a slot of another wheel, which go to the wheels below.
+    fn move_down(&mut self, mut taken: u32) {
         while taken != NONE {
             let Entries { len, next, .. } = self.entries[taken];
             for entry in 0..len as usize % (ENTRIES + 1) {
@@ -135,10 +217,10 @@ impl Wheel {
             self.entries.give(taken);
             taken = next;
         }
-        true
     }
 
     /// Level and number of the earliest slot that holds something.
+    #[inline]
     fn first_slot(&self) -> Option<(usize, usize)> {
         if self.occupied == 0 {
             return None;
@@ -174,30 +256,29 @@ impl Slot {
 impl Level {
     const EMPTY: Self = Self { words: 0, bits: [0; SLOTS / 64], slots: [Slot::EMPTY; SLOTS] };
 
+    #[inline]
     fn first(&self) -> usize {
         let word = self.words.trailing_zeros() as usize;
         word * 64 + self.bits[word].trailing_zeros() as usize
     }
 
+    #[inline]
     fn push(&mut self, entries: &mut Slab<Entries>, number: usize, flow: u32, time: u64) {
         let slot = &mut self.slots[number];
+        slot.earliest = slot.earliest.min(time);
+        if slot.first != NONE && entries[slot.last].append(time, flow) {
+            return;
+        }
+        let last = entries.take();
+        entries[last].begin(time, flow);
         if slot.first == NONE {
             self.words |= 1 << (number / 64);
             self.bits[number / 64] |= 1 << (number % 64);
-            slot.first = entries.take();
-            slot.last = slot.first;
-            entries[slot.last].clear();
-        } else if entries[slot.last].len as usize == ENTRIES {
-            let last = entries.take();
-            entries[last].clear();
+            slot.first = last;
+        } else {
             entries[slot.last].next = last;
-            slot.last = last;
         }
-        slot.earliest = slot.earliest.min(time);
-        let last = &mut entries[slot.last];
-        let end = last.len as usize % ENTRIES;
-        last.all[end] = (time, flow);
-        last.len += 1;
+        slot.last = last;
     }
 
     /// Empties a slot; its entries are the caller's.
@@ -223,8 +304,20 @@ struct Entries {
 const _: () = assert!(size_of::<Entries>() == 256);
 
 impl Entries {
-    fn clear(&mut self) {
-        (self.len, self.next) = (0, NONE);
+    /// The first one.
+    #[inline]
+    fn begin(&mut self, time: u64, flow: u32) {
+        (self.len, self.next) = (1, NONE);
+        self.all[0] = (time, flow);
+    }
+
+    /// One more; false where there is no room.
+    #[inline]
+    fn append(&mut self, time: u64, flow: u32) -> bool {
+        let Some(entry) = self.all.get_mut(self.len as usize) else { return false };
+        *entry = (time, flow);
+        self.len += 1;
+        true
     }
 }
 
@@ -269,6 +362,9 @@ const SLOTS: usize = 1 << SLOT_BITS;
 /// As many as 64 bits of time need.
 const LEVELS: usize = (64 - WIDTH_BITS).div_ceil(SLOT_BITS) as usize;
 const ENTRIES: usize = 15;
+/// Flows, those gone included, that come while flows are near and are sorted by coming last; it
+/// bounds how many of those gone are kept.
+const NEAR: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -313,12 +409,10 @@ mod tests {
                     }
                     Step::Pass(span) => {
                         now = now.saturating_add(span);
-                        let mut near = Vec::new();
-                        wheel.approach(at(now), |flow| near.push(flow));
-                        while let Some(flow) = tree.pop(at(now)) {
-                            prop_assert_eq!(wheel.pop(at(now)), Some(flow));
+                        while let Some(flow) = tree.pop(at(now), drop) {
+                            prop_assert_eq!(wheel.pop(at(now), drop), Some(flow));
                         }
-                        prop_assert_eq!(wheel.pop(at(now)), None);
+                        prop_assert_eq!(wheel.pop(at(now), drop), None);
                     }
                 }
                 prop_assert_eq!((wheel.first(), wheel.count()), (tree.first(), tree.count()));
@@ -335,10 +429,10 @@ mod tests {
         }
         for (number, before) in (1_000..).zip([1_000_000_000, 3_000_000, 4_000, 1]) {
             wheel.insert(9_999, at(due - before), at(due - before));
-            assert_eq!(wheel.pop(at(due - before)), Some(9_999), "{before} ns before");
+            assert_eq!(wheel.pop(at(due - before), drop), Some(9_999), "{before} ns before");
             wheel.insert(number, at(due), at(due - before));
         }
-        let order: Vec<_> = core::iter::from_fn(|| wheel.pop(at(due))).collect();
+        let order: Vec<_> = core::iter::from_fn(|| wheel.pop(at(due), drop)).collect();
         assert_eq!(order, (0..1_004).collect::<Vec<_>>());
     }
 }
