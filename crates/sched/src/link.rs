@@ -171,9 +171,8 @@ impl Link {
 
     /// Loads what the queue will read when these packets arrive, so that the misses of a batch
     /// overlap. Changes nothing.
-    pub fn touch<'a>(&self, packets: impl IntoIterator<Item = &'a Packet>) {
-        let touched = packets.into_iter().fold(0, |sum, packet| sum ^ self.queue.touch(packet));
-        core::hint::black_box(touched);
+    pub fn touch<'a>(&self, packets: impl Iterator<Item = &'a Packet> + Clone) {
+        core::hint::black_box(self.queue.touch(packets));
     }
 
     /// What a driver has to put into a packet's mark, see [`LinkConfig::packet_mark`].
@@ -184,7 +183,7 @@ impl Link {
     /// Several packets in order of their arrival, as if handed to [`arrive`](Self::arrive) one by
     /// one, [touched](Self::touch) first.
     pub fn arrive_batch(&mut self, packets: &[Packet]) {
-        self.touch(packets);
+        self.touch(packets.iter());
         for packet in packets {
             self.arrive(*packet);
         }

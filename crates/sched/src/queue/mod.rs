@@ -83,9 +83,9 @@ pub trait Discipline {
         self.statistics()
     }
 
-    /// Loads what an enqueue of `packet` will read, so that the misses of a batch overlap. The
-    /// value means nothing.
-    fn touch(&self, _packet: &Packet) -> u64 {
+    /// Loads what the enqueues of a batch will read, so that its misses overlap. The value means
+    /// nothing.
+    fn touch<'a>(&self, _packets: impl Iterator<Item = &'a Packet> + Clone) -> u64 {
         0
     }
 }
@@ -314,7 +314,7 @@ impl Discipline for Queue {
         each!(self, discipline => discipline.statistics_at(now))
     }
 
-    fn touch(&self, packet: &Packet) -> u64 {
-        each!(self, discipline => discipline.touch(packet))
+    fn touch<'a>(&self, packets: impl Iterator<Item = &'a Packet> + Clone) -> u64 {
+        each!(self, discipline => discipline.touch(packets))
     }
 }

@@ -85,10 +85,12 @@ impl Flows {
         self.collected += 1;
     }
 
-    /// Loads what an enqueue to the flow of `key` reads.
-    #[inline]
-    pub(super) fn touch(&self, key: Key) -> u64 {
-        self.table.find(key).map_or(0, |flow| u64::from(self.nodes[flow].band))
+    /// Loads what enqueues to the flows of `keys` read: first the table's buckets, which depend on
+    /// nothing, then the flows that these name.
+    pub(super) fn touch(&self, keys: impl Iterator<Item = Key> + Clone) -> u64 {
+        let buckets = keys.clone().fold(0, |sum, key| sum ^ self.table.touch(key));
+        let flow = |key| self.table.find(key).map_or(0, |flow| u64::from(self.nodes[flow].band));
+        keys.fold(u64::from(buckets), |sum, key| sum ^ flow(key))
     }
 
     /// Bytes of memory.

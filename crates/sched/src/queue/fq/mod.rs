@@ -318,9 +318,8 @@ impl<T: Throttled> Discipline for Fq<T> {
         })
     }
 
-    #[inline]
-    fn touch(&self, packet: &Packet) -> u64 {
-        self.flows.touch(self.key(packet))
+    fn touch<'a>(&self, packets: impl Iterator<Item = &'a Packet> + Clone) -> u64 {
+        self.flows.touch(packets.map(|packet| self.key(packet)))
     }
 }
 

@@ -64,6 +64,13 @@ impl Table {
         }
     }
 
+    /// Loads what [`Self::find`] reads first.
+    #[inline]
+    pub(super) fn touch(&self, key: Key) -> u32 {
+        let (word, kind) = key.split();
+        self.home[self.address(word, kind)].len
+    }
+
     #[inline(never)]
     fn find_spilled(&self, mut at: u32, word: u32, kind: u32) -> Option<u32> {
         while at != NONE {

@@ -221,8 +221,9 @@ impl Discipline for FqCodel {
         })
     }
 
-    fn touch(&self, packet: &Packet) -> u64 {
-        self.flows.get(self.flows.of(packet.flow)).packets.tail().into()
+    fn touch<'a>(&self, packets: impl Iterator<Item = &'a Packet> + Clone) -> u64 {
+        let tail = |packet: &Packet| self.flows.get(self.flows.of(packet.flow)).packets.tail();
+        packets.fold(0, |sum, packet| sum ^ u64::from(tail(packet)))
     }
 }
 
