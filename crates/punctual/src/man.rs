@@ -27,9 +27,100 @@ fn page(name: Option<&str>) -> Result<Vec<u8>, Failure> {
         None => program,
         Some(name) => found(&program, name)?,
     };
+    render(command).map_err(Failure::from)
+}
+
+/// A page of the sections that `clap_mangen` knows, except that options in the synopsis have
+/// their values, and what the help says after the options keeps its sections and lines.
+fn render(command: clap::Command) -> std::io::Result<Vec<u8>> {
+    let extra = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    let (synopsis, options) = (synopsis(&command), command.get_arguments().next().is_some());
+    let subcommands = command.get_subcommands().any(|command| !command.is_hide_set());
+    let version = command.get_version().is_some();
+    let man = clap_mangen::Man::new(command);
     let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page)?;
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    page.write_all(synopsis.as_bytes())?;
+    man.render_description_section(&mut page)?;
+    if options {
+        man.render_options_section(&mut page)?;
+    }
+    if subcommands {
+        man.render_subcommands_section(&mut page)?;
+    }
+    page.write_all(sections(&extra).as_bytes())?;
+    if version {
+        man.render_version_section(&mut page)?;
+    }
     Ok(page)
+}
+
+/// `SYNOPSIS` with the value of each option, never broken inside one.
+fn synopsis(command: &clap::Command) -> String {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    let words = command.get_arguments().filter(|arg| !arg.is_hide_set()).map(|arg| {
+        let value = value(arg);
+        let word = match (arg.get_long(), arg.get_short()) {
+            (Some(long), _) => {
+                format!("--{long}{}{value}", if value.is_empty() { "" } else { " " })
+            }
+            (None, Some(short)) => format!("-{short}"),
+            (None, None) if arg.is_last_set() => format!("-- {value}..."),
+            (None, None) => value,
+        };
+        if arg.is_required_set() { word } else { format!("[{word}]") }
+    });
+    let command = command.has_subcommands().then(|| "COMMAND ...".to_owned());
+    let words: Vec<_> = words.chain(command).map(|word| roff(&word).replace(' ', "\\ ")).collect();
+    format!(".SH SYNOPSIS\n.nh\n.ad l\n\\fB{}\\fR {}\n.ad\n.hy\n", roff(name), words.join(" "))
+}
+
+/// `LINK`, or `eco|balanced|strict`; empty for a switch.
+fn value(arg: &clap::Arg) -> String {
+    if !arg.get_action().takes_values() {
+        return String::new();
+    }
+    let possible = arg.get_possible_values();
+    let words: Vec<_> = possible.iter().map(clap::builder::PossibleValue::get_name).collect();
+    if arg.get_long().is_some() && (2..=MAX_WORDS).contains(&words.len()) {
+        return words.join("|");
+    }
+    match arg.get_value_names() {
+        Some(names) => names.join(" "),
+        None => arg.get_id().as_str().to_uppercase(),
+    }
+}
+
+/// Sections whose lines stay as they are. A line of capitals without indentation is the heading of
+/// what follows; what comes before the first belongs to `LINK`.
+fn sections(text: &str) -> String {
+    let mut page = String::new();
+    let mut open = false;
+    for line in text.lines() {
+        let heading = is_heading(line);
+        if heading || !open {
+            let title = if heading { line } else { "LINK" };
+            let end = if open { ".fi\n" } else { "" };
+            page += &format!("{end}.SH \"{}\"\n.nf\n", roff(title));
+            open = true;
+        }
+        if !heading {
+            page += &format!("{}\n", roff(line));
+        }
+    }
+    if open { page + ".fi\n" } else { page }
+}
+
+fn is_heading(line: &str) -> bool {
+    line.starts_with(|c: char| c.is_ascii_uppercase())
+        && line.chars().all(|c| c.is_ascii_uppercase() || c == ' ')
+}
+
+/// Text in which roff sees nothing of its own.
+fn roff(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+    if text.starts_with('.') { format!("\\&{text}") } else { text }
 }
 
 /// The subcommand of this name, called as `man` looks it up: `punctual-run`.
@@ -53,6 +144,9 @@ fn print(text: &[u8]) -> Result<u8, Failure> {
     }
 }
 
+/// A value of more words than this is told by its name.
+const MAX_WORDS: usize = 4;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +165,38 @@ mod tests {
                 assert!(page.contains(&long.replace('-', "\\-")), "{title} lacks --{long}");
             }
         }
+    }
+
+    #[test]
+    fn what_help_says_after_the_options_keeps_its_sections_and_lines() {
+        let page = text(Some("run"));
+        for section in ["LINK", "ALL PARAMETERS OF A LINK", "WHEN CMD ENDS", "EXIT STATUS"] {
+            assert!(page.contains(&format!(".SH \"{section}\"\n.nf\n")), "{section}: {page}");
+        }
+        assert!(!page.contains("EXTRA"), "{page}");
+        assert_eq!(page.matches("\n.nf\n").count(), page.matches("\n.fi\n").count());
+        let example = "      \\-\\-up rate=20mbit \\-\\-down rate=100mbit \\-\\- sh \\-c \
+                       \\(aqiperf3 \\-c $PUNCTUAL_PEER\\(aq\n";
+        assert!(page.contains(example), "{page}");
+    }
+
+    #[test]
+    fn the_synopsis_has_the_values_of_options() {
+        let page = text(Some("run"));
+        for words in [
+            "[\\-\\-both\\ LINK]",
+            "[\\-\\-peer\\-port\\ PORT]",
+            "[\\-\\-precision\\ eco|balanced|strict]",
+            "[\\-\\-quiet]",
+            "[\\-\\-\\ CMD...]",
+        ] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+    }
+
+    #[test]
+    fn roff_sees_no_request_in_a_line_of_text() {
+        assert_eq!(roff(".x 'a' \\-b"), "\\&.x \\(aqa\\(aq \\e\\-b");
     }
 
     #[test]
