@@ -145,8 +145,7 @@ fn what_happened_to_packets_is_shown_before_what_may_be_cut_off() {
     let up = &mut report.directions.up;
     up.packets = Packets { arrived: 9, marked: 1, queued: 5, ..Packets::default() };
     (up.packets.duplicated, up.packets.corrupted, up.packets.reordered) = (2, 3, 4);
-    let shown =
-        "9 in, 0 out, 0 dropped, 1 marked, 2 duplicated, 3 corrupted, 4 reordered, 5 queued";
+    let shown = "9 in, 0 out, 0 dropped, 1 marked, 2 duplicated, 3 corrupted, 4 reordered";
     assert!(text(&report).contains(shown), "{}", text(&report));
 }
 
