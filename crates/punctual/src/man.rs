@@ -102,11 +102,11 @@ fn sections(text: &str) -> String {
         if heading || !open {
             let title = if heading { line } else { "LINK" };
             let end = if open { ".fi\n" } else { "" };
-            page += &format!("{end}.SH \"{}\"\n.nf\n", roff(title));
+            page.extend([end, ".SH \"", &roff(title), "\"\n.nf\n"]);
             open = true;
         }
         if !heading {
-            page += &format!("{}\n", roff(line));
+            page.extend([&*roff(line), "\n"]);
         }
     }
     if open { page + ".fi\n" } else { page }
