@@ -86,6 +86,32 @@ fn the_delay_account_parts_the_wait_for_a_rate_from_the_wait_for_others() {
     assert!([500_000, 1_500_000].contains(&second.3.queue.as_nanos()), "{:?}", second.3);
 }
 
+/// Pacers that send in bursts of ten packets or of 100 ms, and miss their rate (quinn#2627,
+/// iperf#460).
+#[test]
+fn a_paced_flow_leaves_in_bursts_of_one_quantum_at_most_and_at_its_rate() {
+    for (rate, bps, most) in
+        [("400kbit", 400_000, 1), ("10mbit", 10_000_000, 2), ("1gbit", 1_000_000_000, 2_u64)]
+    {
+        let mut link = link(&format!("fq.maxrate={rate} fq.flow_limit=1000"));
+        for handle in 0..500 {
+            let full = Packet::on_path(handle, Instant::ZERO, 1_500, 7);
+            link.arrive(Packet { socket: true, ..full });
+        }
+        let dues: Vec<u64> =
+            departures(&run_out(&mut link)).into_iter().map(|(_, _, due, _)| due).collect();
+        // The initial quantum of ten packets, and those of the fast path before it.
+        let steady = &dues[40..];
+        let together = |due: &u64| steady.iter().filter(|other| *other == due).count() as u64;
+        let burst = steady.iter().map(together).max().unwrap();
+        assert!(burst <= most, "{rate}: {burst} packets at once");
+        let (first, last) = (steady[0], steady[steady.len() - 1]);
+        let bits = u128::from(steady.iter().filter(|due| **due > first).count() as u64) * 1_514 * 8;
+        let carried = bits * 1_000_000_000 / u128::from(last - first);
+        assert!(carried.abs_diff(bps) * 200 <= bps, "{rate}: {carried} bit/s");
+    }
+}
+
 #[test]
 fn the_link_wakes_at_a_flows_time_and_names_the_queue_as_the_cause() {
     let mut link = link("fq.maxrate=400kbit");
