@@ -325,7 +325,6 @@ impl Link {
     #[expect(clippy::inline_always, reason = "see enqueue")]
     #[inline(always)]
     fn finish_service(&mut self) {
-        self.queue.served();
         self.busy = false;
         let (served, now) = (&self.serving, self.now);
         let started = self.server.end(served.queued.bytes, now);

@@ -1,7 +1,7 @@
 //! `fifo`: first in, first out, tail drop at a limit in packets or bytes (`pfifo`, `bfifo` of
 //! Linux).
 
-use super::{Backlog, Discipline, Effects, Queued, Served, Statistics};
+use super::{Backlog, Discipline, Effects, Held, Queued, Served, Statistics};
 use crate::config::LinkConfig;
 use crate::output::DropReason;
 use crate::ring::Ring;
@@ -27,26 +27,24 @@ impl QueueLimit {
 pub struct Fifo {
     packets: Ring<Queued>,
     limit: QueueLimit,
-    waiting: Backlog,
-    serving: Backlog,
+    held: Held,
 }
 
 impl Fifo {
     /// An empty queue.
     pub fn new(limit: QueueLimit) -> Self {
-        let (waiting, serving) = (Backlog::default(), Backlog::default());
-        Self { packets: Ring::new(), limit, waiting, serving }
+        Self { packets: Ring::new(), limit, held: Held::default() }
     }
 
-    fn is_over_limit(&self, waiting: Backlog) -> bool {
-        waiting.packets.saturating_add(self.serving.packets) > self.limit.packets
-            || waiting.bytes.saturating_add(self.serving.bytes) > self.limit.bytes
+    fn is_over_limit(&self, held: &Held) -> bool {
+        let held = held.all();
+        held.packets > self.limit.packets || held.bytes > self.limit.bytes
     }
 
     fn drop_over_limit(&mut self, effects: &mut Effects) {
-        while self.is_over_limit(self.waiting) {
+        while self.is_over_limit(&self.held) {
             let Some(last) = self.packets.back() else { return };
-            self.waiting.remove(last);
+            self.held.waiting.remove(last);
             effects.drop(&last.packet, DropReason::Limit);
             self.packets.pop_back();
         }
@@ -56,14 +54,14 @@ impl Fifo {
 impl Discipline for Fifo {
     #[inline]
     fn enqueue(&mut self, queued: Queued, effects: &mut Effects) {
-        let mut waiting = self.waiting;
-        waiting.add(&queued);
-        if self.is_over_limit(waiting) {
+        let mut then = self.held;
+        then.waiting.add(&queued);
+        if self.is_over_limit(&then) {
             let Queued { packet, .. } = queued;
             effects.drop(&packet, DropReason::Limit);
             return;
         }
-        self.waiting = waiting;
+        self.held = then;
         self.packets.push_back(queued);
     }
 
@@ -77,8 +75,8 @@ impl Discipline for Fifo {
         self.served();
         let Some(head) = self.packets.front() else { return false };
         served.set_untouched(head);
-        self.waiting.remove(head);
-        self.serving.add(head);
+        self.held.waiting.remove(head);
+        self.held.hand_out(head);
         self.packets.pop_front();
         true
     }
@@ -88,11 +86,11 @@ impl Discipline for Fifo {
     }
 
     fn served(&mut self) {
-        self.serving = Backlog::default();
+        self.held.served();
     }
 
     fn backlog(&self) -> Backlog {
-        self.waiting
+        self.held.waiting
     }
 
     /// A lower limit drops from the tail what no longer fits. The packet in service stays.

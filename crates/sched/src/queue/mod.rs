@@ -11,6 +11,7 @@ use crate::output::{BitFlip, DropReason, Mark};
 use crate::packet::Packet;
 use crate::time::{Duration, Instant};
 
+mod backlog;
 pub mod codel;
 pub mod dualpi2;
 pub mod fifo;
@@ -21,6 +22,8 @@ mod show;
 mod statistics;
 pub mod tbf;
 
+pub use backlog::Backlog;
+use backlog::Held;
 pub use codel::Codel;
 pub use dualpi2::{Dualpi2, Dualpi2Config};
 pub use fifo::{Fifo, QueueLimit};
@@ -65,7 +68,8 @@ pub trait Discipline {
     /// When to call [`dequeue`](Self::dequeue) again; valid right after it returned `None`.
     fn wake(&self) -> Option<Instant>;
 
-    /// The packet dequeued last has been serialised by the link.
+    /// The packet dequeued last has left the device below, which does not ask for the next one yet.
+    /// One that does says so by asking: a link never calls this.
     fn served(&mut self) {}
 
     /// What is queued now.
@@ -141,29 +145,6 @@ impl Served {
         self.corrupt = None;
         self.pacing = Duration::ZERO;
         self.latency = Duration::ZERO;
-    }
-}
-
-/// What a queue holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Backlog {
-    /// Wire packets.
-    pub packets: u64,
-    /// Bytes as the rate counts them.
-    pub bytes: u64,
-}
-
-impl Backlog {
-    /// One more.
-    pub(crate) fn add(&mut self, queued: &Queued) {
-        self.packets += u64::from(queued.packet.segments);
-        self.bytes += queued.bytes;
-    }
-
-    /// One less.
-    pub(crate) fn remove(&mut self, queued: &Queued) {
-        self.packets -= u64::from(queued.packet.segments);
-        self.bytes -= queued.bytes;
     }
 }
 
@@ -255,7 +236,8 @@ macro_rules! each {
 }
 
 impl Queue {
-    /// An empty queue of `config.queue`, or netem in its place, which starts at `start` and draws from `seed`.
+    /// An empty queue of `config.queue`, or netem in its place, which starts at `start` and draws
+    /// from `seed`.
     pub fn new(config: &LinkConfig, seed: u64, start: Instant) -> Result<Self, ConfigError> {
         config.validate()?;
         if config.impair == Impair::Netem {

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::collections::VecDeque;
 
-use super::{Backlog, Discipline, Effects, Queued, Served, Statistics};
+use super::{Backlog, Discipline, Effects, Held, Queued, Served, Statistics};
 use crate::config::LinkConfig;
 use crate::output::{DropReason, Mark};
 use crate::time::Instant;
@@ -26,9 +26,7 @@ pub struct Codel {
     limit: u64,
     law: Law,
     control: Control,
-    /// The packets waiting and the one handed out last, which counts in the limit.
-    held: Backlog,
-    serving: Backlog,
+    held: Held,
     counters: CodelStatistics,
     /// How long the packet judged last had waited, in the law's unit.
     sojourn: u64,
@@ -103,8 +101,7 @@ impl Codel {
             limit: config.resolved_limit().packets,
             law: config.codel.law(config),
             control: Control::new(),
-            held: Backlog::default(),
-            serving: Backlog::default(),
+            held: Held::default(),
             counters: CodelStatistics::default(),
             sojourn: 0,
             asked: Instant::ZERO,
@@ -117,7 +114,7 @@ impl Codel {
         let head = Head {
             entered: queued.entered,
             now,
-            backlog: self.held.bytes,
+            backlog: self.held.waiting.bytes,
             markable: queued.packet.ecn.is_capable(),
         };
         self.sojourn = self.law.sojourn(queued.entered, now);
@@ -131,8 +128,7 @@ impl Codel {
         let late = self.law.above_ce_threshold(self.sojourn) && queued.packet.ecn.is_capable();
         self.counters.ecn_mark += u64::from(verdict == Verdict::Mark);
         self.counters.ce_mark += u64::from(late);
-        self.held.add(&queued);
-        self.serving.add(&queued);
+        self.held.hand_out(&queued);
         let mark = if late || verdict == Verdict::Mark { Mark::Ce } else { Mark::None };
         Served { mark, ..Served::untouched(queued) }
     }
@@ -141,8 +137,8 @@ impl Codel {
 impl Discipline for Codel {
     fn enqueue(&mut self, queued: Queued, effects: &mut Effects) {
         let mut then = self.held;
-        then.add(&queued);
-        if then.packets > self.limit {
+        then.waiting.add(&queued);
+        if then.all().packets > self.limit {
             self.counters.drop_overlimit += u64::from(queued.packet.segments);
             effects.drop(&queued.packet, DropReason::Limit);
             return;
@@ -155,7 +151,7 @@ impl Discipline for Codel {
         self.served();
         self.asked = now;
         while let Some(queued) = self.packets.pop_front() {
-            self.held.remove(&queued);
+            self.held.waiting.remove(&queued);
             let verdict = self.judge(&queued, now);
             if verdict != Verdict::Drop {
                 return Some(self.leave(queued, verdict));
@@ -171,26 +167,21 @@ impl Discipline for Codel {
     }
 
     fn served(&mut self) {
-        self.held.packets -= self.serving.packets;
-        self.held.bytes -= self.serving.bytes;
-        self.serving = Backlog::default();
+        self.held.served();
     }
 
     fn backlog(&self) -> Backlog {
-        Backlog {
-            packets: self.held.packets - self.serving.packets,
-            bytes: self.held.bytes - self.serving.bytes,
-        }
+        self.held.waiting
     }
 
     /// The controller goes on with its new parameters. A lower limit drops from the tail.
     fn configure(&mut self, config: &LinkConfig, _now: Instant, effects: &mut Effects) {
         self.limit = config.resolved_limit().packets;
         self.law = config.codel.law(config);
-        while self.held.packets > self.limit
+        while self.held.all().packets > self.limit
             && let Some(last) = self.packets.pop_back()
         {
-            self.held.remove(&last);
+            self.held.waiting.remove(&last);
             effects.drop(&last.packet, DropReason::Limit);
         }
     }

@@ -1,7 +1,7 @@
 //! `fq_codel`: flows in turn, each with a CoDel controller (RFC 8290).
 
 use super::codel::{Head, Law, Verdict};
-use super::{Backlog, Discipline, Effects, Queued, Served, Statistics};
+use super::{Backlog, Discipline, Effects, Held, Queued, Served, Statistics};
 use crate::config::LinkConfig;
 use crate::output::{DropReason, Mark};
 use crate::packet::{Ecn, Packet, true_size};
@@ -36,9 +36,7 @@ pub struct FqCodel {
     memory_limit: u64,
     memory: u64,
     drop_batch: u32,
-    /// The packets waiting and the one handed out last, which counts in the limit.
-    held: Backlog,
-    serving: Backlog,
+    held: Held,
     counters: FqCodelStatistics,
 }
 
@@ -57,8 +55,7 @@ impl FqCodel {
             memory_limit: 0,
             memory: 0,
             drop_batch: 0,
-            held: Backlog::default(),
-            serving: Backlog::default(),
+            held: Held::default(),
             counters: FqCodelStatistics::default(),
         };
         queue.set(config);
@@ -107,7 +104,7 @@ impl FqCodel {
                 entered: queued.entered,
                 now,
                 // Of all flows, as in Linux: a thin flow behind fat ones is judged, too.
-                backlog: self.held.bytes,
+                backlog: self.held.waiting.bytes,
                 markable: queued.packet.ecn.is_capable(),
             };
             self.counters.maxpacket = self.counters.maxpacket.max(queued.bytes);
@@ -133,8 +130,7 @@ impl FqCodel {
             && self.selector.selects(ds_field(&queued.packet, marked));
         self.counters.ecn_mark += u64::from(marked);
         self.counters.ce_mark += u64::from(late);
-        self.held.add(&queued);
-        self.serving.add(&queued);
+        self.held.hand_out(&queued);
         let mark = if late || marked { Mark::Ce } else { Mark::None };
         Served { mark, ..Served::untouched(queued) }
     }
@@ -144,14 +140,14 @@ impl FqCodel {
     fn take(&mut self, flow: u32) -> Option<Queued> {
         let queued = self.packets.pop(&mut self.flows.get_mut(flow).packets)?;
         self.backlogs.remove(flow as usize, queued.bytes);
-        self.held.remove(&queued);
+        self.held.waiting.remove(&queued);
         self.memory -= true_size(queued.packet.len);
         Some(queued)
     }
 
     #[inline]
     fn is_over(&self) -> bool {
-        self.held.packets > self.limit || self.memory > self.memory_limit
+        self.held.all().packets > self.limit || self.memory > self.memory_limit
     }
 }
 
@@ -163,7 +159,7 @@ impl Discipline for FqCodel {
             return;
         }
         self.backlogs.add(flow as usize, queued.bytes);
-        self.held.add(&queued);
+        self.held.waiting.add(&queued);
         self.memory += true_size(queued.packet.len);
         self.counters.new_flow_count += u64::from(self.flows.begin(flow, self.quantum));
         if self.is_over() {
@@ -191,16 +187,11 @@ impl Discipline for FqCodel {
     }
 
     fn served(&mut self) {
-        self.held.packets -= self.serving.packets;
-        self.held.bytes -= self.serving.bytes;
-        self.serving = Backlog::default();
+        self.held.served();
     }
 
     fn backlog(&self) -> Backlog {
-        Backlog {
-            packets: self.held.packets - self.serving.packets,
-            bytes: self.held.bytes - self.serving.bytes,
-        }
+        self.held.waiting
     }
 
     /// The number of flows stays. Lower limits drop as an overflow does.

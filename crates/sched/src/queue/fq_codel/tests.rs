@@ -320,7 +320,7 @@ proptest! {
             queue.enqueue(Queued { packet, ..plain }, &mut effects);
             taken += 1;
             gone.extend(effects.take_drops().map(|drop| drop.packet.handle));
-            prop_assert!(queue.held.packets <= u64::from(limit));
+            prop_assert!(queue.held.all().packets <= u64::from(limit));
             if *ask && let Some(served) = queue.dequeue(Instant::from_nanos(now), &mut effects) {
                 prop_assert!(served.mark != Mark::Ce || served.queued.packet.ecn.is_capable());
                 left.push(served.queued.packet);
