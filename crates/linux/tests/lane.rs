@@ -6,6 +6,8 @@
 #[path = "support/packets.rs"]
 mod packets;
 mod support;
+#[path = "support/trial.rs"]
+mod trial;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,13 +23,11 @@ use punctual_linux::clock::monotonic;
 use punctual_linux::driver::{
     Account, Arrived, Driver, Lane, LaneCounts, Precision, Released, Stop,
 };
-use punctual_linux::fault::Faults;
 use punctual_linux::lab::links::{self, GATE_IN, GATE_OUT, OUTSIDE};
 use punctual_linux::lab::{Lab, LabConfig};
-use punctual_linux::namespace::{Network, user};
 use punctual_linux::netfilter::nfqueue::{Queue, QueueConfig};
 use punctual_linux::netfilter::nftables::{Family, Hook, HookConfig, HookRule, InstalledHooks};
-use punctual_linux::netfilter::{probe, queue_statistics};
+use punctual_linux::netfilter::queue_statistics;
 use punctual_linux::observe::{Capture, CaptureConfig, CapturedPacket, Direction};
 use punctual_linux::wire::Egress;
 use punctual_sched::{BitFlip, DropReason, Link, LinkConfig, Mark, Output};
@@ -41,13 +41,7 @@ fn main() -> ExitCode {
         each_fate_of_each_copy_is_what_the_peer_sees,
         copies_that_find_no_bytes_are_counted_and_the_packet_departs,
     ];
-    support::run(&tests, || {
-        user::enter(&Faults::default()).map_err(|refusal| refusal.to_string())?;
-        let network = Network::new().map_err(|error| error.to_string())?;
-        let found =
-            network.within(|| probe(&Faults::default())).map_err(|error| error.to_string())?;
-        found.map(drop).map_err(|missing| missing.to_string())
-    })
+    support::run(&tests, trial::queues_packets)
 }
 
 /// Without the bytes: the kernel writes CE.

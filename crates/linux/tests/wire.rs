@@ -6,6 +6,8 @@
 #[path = "support/packets.rs"]
 mod packets;
 mod support;
+#[path = "support/trial.rs"]
+mod trial;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -20,7 +22,7 @@ use packets::{
 use punctual_linux::fault::{Faults, Refuse};
 use punctual_linux::lab::links::{self, GATE_IN, GATE_OUT, OUTSIDE};
 use punctual_linux::lab::{Lab, LabConfig};
-use punctual_linux::namespace::{Network, user};
+use punctual_linux::namespace::Network;
 use punctual_linux::netfilter::nfqueue::{
     Batch, PacketInfo, Queue, QueueConfig, Received, Verdict,
 };
@@ -49,13 +51,7 @@ fn main() -> ExitCode {
         every_bit_of_a_header_can_arrive_flipped,
         what_the_egress_cannot_send_is_refused_and_counted,
     ];
-    support::run(&tests, || {
-        user::enter(&Faults::default()).map_err(|refusal| refusal.to_string())?;
-        let network = Network::new().map_err(|error| error.to_string())?;
-        let found =
-            network.within(|| probe(&Faults::default())).map_err(|error| error.to_string())?;
-        found.map(drop).map_err(|missing| missing.to_string())
-    })
+    support::run(&tests, trial::queues_packets)
 }
 
 fn the_probe_says_whether_ce_can_be_written() {

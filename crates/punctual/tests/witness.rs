@@ -4,6 +4,8 @@
 
 #[path = "../../linux/tests/support/mod.rs"]
 mod support;
+#[path = "../../linux/tests/support/trial.rs"]
+mod trial;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -15,13 +17,10 @@ use std::thread;
 use punctual::witness::{ProbeLedger, compare, one_way_delay};
 use punctual_linux::clock::monotonic;
 use punctual_linux::driver::{Driver, Lane, Precision, Stop};
-use punctual_linux::fault::Faults;
 use punctual_linux::lab::links::{GATE_IN, GATE_OUT, INSIDE, OUTSIDE};
 use punctual_linux::lab::{Lab, LabConfig};
-use punctual_linux::namespace::{Network, user};
 use punctual_linux::netfilter::nfqueue::{Queue, QueueConfig};
 use punctual_linux::netfilter::nftables::{Family, Hook, HookConfig, HookRule, InstalledHooks};
-use punctual_linux::netfilter::probe;
 use punctual_linux::observe::{
     Capture, CaptureConfig, CapturedPacket, Witness, WitnessConfig, WitnessData, WitnessPlaces,
 };
@@ -37,13 +36,7 @@ fn main() -> ExitCode {
         departures_shifted_by_100_us_behind_the_accounts_back_are_found,
         only_the_hop_count_and_its_checksum_differ_between_the_ends,
     ];
-    support::run(&tests, || {
-        user::enter(&Faults::default()).map_err(|refusal| refusal.to_string())?;
-        let network = Network::new().map_err(|error| error.to_string())?;
-        let found =
-            network.within(|| probe(&Faults::default())).map_err(|error| error.to_string())?;
-        found.map(drop).map_err(|missing| missing.to_string())
-    })
+    support::run(&tests, trial::queues_packets)
 }
 
 fn the_witness_agrees_with_a_faithful_driver() {
