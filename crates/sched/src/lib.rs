@@ -31,6 +31,7 @@ mod random;
 mod ring;
 mod server;
 pub mod time;
+pub mod trace;
 pub mod units;
 pub mod words;
 
