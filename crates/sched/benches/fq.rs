@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::time::Instant as Stopwatch;
 
 use punctual_sched::queue::fq::{Throttled, Tree, Wheel};
-use punctual_sched::queue::{Discipline, Effects, Fq, Queued};
+use punctual_sched::queue::{Discipline, Effects, Fq, Queued, Served};
 use punctual_sched::{Instant, LinkConfig, Packet, TransmitTime};
 
 fn main() {
@@ -87,6 +87,7 @@ fn measure(workload: &Workload, rounds: usize) {
 /// left, so that nothing of the flow is cached when it comes, nor when it leaves.
 struct FqBench<T> {
     fq: Fq<T>,
+    served: Served,
     effects: Effects,
     now: u64,
     number: u64,
@@ -111,6 +112,7 @@ impl<T: Throttled> FqBench<T> {
         let fq = Fq::new(&config, 1, Instant::ZERO);
         let mut bench = Self {
             fq,
+            served: Served::untouched(queued(packet(0, 0), 0)),
             effects: Effects::default(),
             now: 0,
             number: 0,
@@ -134,7 +136,7 @@ impl<T: Throttled> FqBench<T> {
         for (flow, turn) in (0..flows).zip(order) {
             let transmit = TransmitTime::new(Instant::from_nanos(turn * 1_000));
             self.enqueue(Packet { transmit, ..packet(0, flow) });
-            black_box(self.fq.dequeue(Instant::ZERO, &mut self.effects));
+            black_box(self.fq.dequeue_into(&mut self.served, Instant::ZERO, &mut self.effects));
         }
         let half = flows.div_ceil(2) as usize;
         let leave = if paced { half } else { flows as usize };
@@ -148,8 +150,7 @@ impl<T: Throttled> FqBench<T> {
     }
 
     fn enqueue(&mut self, packet: Packet) {
-        let entered = Instant::from_nanos(self.now);
-        self.fq.enqueue(Queued { packet, entered, bytes: FRAME }, &mut self.effects);
+        self.fq.enqueue(queued(packet, self.now), &mut self.effects);
     }
 
     /// Takes out what may leave now; one packet where no rate but that of a link below would hold
@@ -157,10 +158,12 @@ impl<T: Throttled> FqBench<T> {
     #[inline]
     fn drain(&mut self) {
         loop {
-            let served = self.fq.dequeue(Instant::from_nanos(self.now), &mut self.effects);
+            let now = Instant::from_nanos(self.now);
+            if !self.fq.dequeue_into(&mut self.served, now, &mut self.effects) {
+                return;
+            }
             // By reference: a copy would be this bench's cost.
-            let Some(served) = black_box(&served) else { return };
-            self.sent.push_back(served.queued.packet.flow);
+            self.sent.push_back(black_box(&self.served).queued.packet.flow);
             if !self.paced {
                 return;
             }
@@ -239,6 +242,12 @@ fn sort_one_by_one(sorted: &mut BTreeMap<(u64, u64), Packet>) {
         sorted.insert((number, number), packet(black_box(number), 0));
         black_box(&sorted.pop_first());
     }
+}
+
+/// As it enters a queue.
+#[inline]
+fn queued(packet: Packet, now: u64) -> Queued {
+    Queued { packet, entered: Instant::from_nanos(now), bytes: FRAME }
 }
 
 /// A packet of 1500 bytes of a flow whose hash is its number, spread.

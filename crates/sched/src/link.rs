@@ -65,11 +65,7 @@ impl Link {
             next: None,
             nic: config.nic.map(|rate| Nic::new(rate, start)),
             queue: Queue::new(&config, seed, start)?,
-            serving: Served::untouched(Queued {
-                packet: Packet::on_path(0, start, 1, 0),
-                entered: start,
-                bytes: 1,
-            }),
+            serving: Served::untouched(Queued::NONE),
             busy: false,
             effects: Effects::default(),
             strikes: Strikes::new(&behind, seed),

@@ -56,6 +56,17 @@ impl<T: Copy> Ring<T> {
         self.len = self.len.saturating_sub(1);
     }
 
+    /// Keeps the entries that `keep` wants, in their order.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        for _ in 0..self.len {
+            let Some(&first) = self.front() else { return };
+            self.pop_front();
+            if keep(&first) {
+                self.push_back(first);
+            }
+        }
+    }
+
     #[inline]
     fn index(&self, place: usize) -> usize {
         self.head.wrapping_add(place) & (self.slots.len().wrapping_sub(1))
@@ -92,7 +103,11 @@ mod tests {
             for (number, operation) in operations.into_iter().enumerate() {
                 match operation {
                     0..=3 => { ring.push_back(number); deque.push_back(number); }
-                    4..=6 => { ring.pop_front(); deque.pop_front(); }
+                    4..=5 => { ring.pop_front(); deque.pop_front(); }
+                    6 => {
+                        ring.retain(|entry| entry % 3 > 0);
+                        deque.retain(|entry| entry % 3 > 0);
+                    }
                     _ => { ring.pop_back(); deque.pop_back(); }
                 }
                 prop_assert_eq!(ring.len, deque.len());

@@ -1,6 +1,6 @@
-//! What a packet costs in the scheduler's core: through a link with each discipline and out again,
-//! at one flow to a million, one by one and in batches; and through a link without a queue or with a
-//! delay line. Beside it, in turn with it, two yardsticks: a ring buffer, which is the least that any
+//! What a packet costs in the scheduler's core: enqueued and dequeued in each discipline, and through
+//! a whole link with it, at one flow to a million, one by one and in batches; and through a link
+//! without a queue or with a delay line. Beside it, in turn with it, two yardsticks: a ring buffer, which is the least that any
 //! queue costs, and a `BTreeMap` in which every flow's packets stand at its own pace, which is what a
 //! scheduler costs that sorts.
 //!
@@ -20,7 +20,7 @@ mod workload;
 
 mod yardstick;
 
-use workload::{DISCIPLINES, Rig, Traffic};
+use workload::{DISCIPLINES, QueueRig, Rig, Traffic};
 use yardstick::{RingOfPackets, Sorted};
 
 fn main() {
@@ -31,8 +31,8 @@ fn main() {
     let rounds = rounds.unwrap_or(ROUNDS);
     println!("{rounds} rounds of {PACKETS} packets each, medians; ns per packet in and out");
     println!(
-        "{:<22} {:>8} {:>7} {:>7} {:>7} {:>7} {:>10} {:>10}",
-        "workload", "held", "single", "batch", "ring", "btree", "single/rng", "single/bt"
+        "{:<22} {:>8} {:>7} {:>7} {:>7} {:>7} {:>7} {:>9} {:>9}",
+        "workload", "held", "queue", "link", "batch", "ring", "btree", "queue/rng", "queue/bt"
     );
     let wanted = wanted.map_or("", String::as_str);
     for workload in workloads().filter(|workload| workload.name.contains(wanted)) {
@@ -50,11 +50,15 @@ struct Workload {
 
 fn workloads() -> impl Iterator<Item = Workload> {
     let disciplines = DISCIPLINES.iter().flat_map(|discipline| {
-        FLOWS.iter().map(|&flows| Workload {
+        let (word, rate) = match discipline.name {
+            "jens" => ("8gbit", JENS),
+            _ => ("100gbit", FAST),
+        };
+        FLOWS.iter().map(move |&flows| Workload {
             name: format!("{} {flows}", discipline.name),
-            words: discipline.link("100gbit hold=100gb", discipline.roomy),
+            words: discipline.link(&format!("{word} hold=100gb"), discipline.roomy),
             held: flows.max(100),
-            traffic: Traffic::full(flows, FAST),
+            traffic: Traffic::full(flows, rate),
         })
     });
     // Every packet is waited for: each flow has its share of the rate and no more.
@@ -89,27 +93,41 @@ fn measure(workload: &Workload, rounds: usize) {
         (0..WARM_UP).for_each(|_| rig.step(|_| ()));
     }
     let [single, batch] = &mut rigs;
+    let mut queue = QueueRig::new(&workload.words, workload.traffic, workload.held.into());
     let mut ring = RingOfPackets::new(workload.traffic, workload.held);
     let mut sorted = Sorted::new(workload.traffic, workload.held);
-    let mut figures = [const { Vec::new() }; 4];
+    let mut figures = [const { Vec::new() }; 5];
     let mut ratios = [const { Vec::new() }; 2];
     for _ in 0..rounds {
         let times = [
+            time(|| queue_alone(&mut queue)),
             time(|| one_by_one(single)),
             time(|| in_batches(batch)),
             time(|| ring.packets(PACKETS)),
             time(|| sorted.packets(PACKETS)),
         ];
         figures.iter_mut().zip(times).for_each(|(all, time)| all.push(time));
-        ratios[0].push(times[0] / times[2]);
-        ratios[1].push(times[0] / times[3]);
+        ratios[0].push(times[0] / times[3]);
+        ratios[1].push(times[0] / times[4]);
     }
-    let [single, batch, ring, sorted] = figures.map(median);
+    let [queue, single, batch, ring, sorted] = figures.map(median);
     let [to_ring, to_sorted] = ratios.map(median);
     println!(
-        "{:<22} {:>8} {single:>7.1} {batch:>7.1} {ring:>7.1} {sorted:>7.1} {to_ring:>10.2} {to_sorted:>10.2}",
+        "{:<22} {:>8} {queue:>7.1} {single:>7.1} {batch:>7.1} {ring:>7.1} {sorted:>7.1} {to_ring:>9.2} {to_sorted:>9.2}",
         workload.name, workload.held
     );
+}
+
+#[inline(never)]
+fn queue_alone(rig: &mut QueueRig) {
+    let before = rig.out;
+    for _ in 0..PACKETS {
+        rig.step(|served| {
+            black_box(served);
+        });
+    }
+    // A queue that lets nothing go would be fast.
+    assert!(rig.out - before >= u64::from(PACKETS) * 3 / 4, "{} came out", rig.out - before);
 }
 
 #[inline(never)]
@@ -149,6 +167,12 @@ const ROUNDS: usize = 51;
 const PACKETS: u32 = 160 * 64;
 const WARM_UP: u32 = 20_000;
 const FLOWS: [u32; 4] = [1, 1_000, 64_000, 1_000_000];
+
+/// A byte each nanosecond, the fastest that jens can count.
+const JENS: Rate = match Rate::from_bps(8_000_000_000) {
+    Some(rate) => rate,
+    None => Rate::UNLIMITED,
+};
 
 /// Fast enough that a million packets wait for less than an AQM looks at.
 const FAST: Rate = match Rate::from_bps(100_000_000_000) {

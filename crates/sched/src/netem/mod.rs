@@ -198,7 +198,7 @@ impl Netem {
         send <= now && slots.next() <= now
     }
 
-    fn serve(&mut self, held: &Held, now: Instant) -> Served {
+    fn serve(&mut self, served: &mut Served, held: &Held, now: Instant) {
         let Held { queued, latency, copy, mark, corrupt, .. } = *held;
         let waited = now.since(queued.entered).as_nanos();
         self.backlog.remove(&queued);
@@ -207,7 +207,7 @@ impl Netem {
         self.counters.latency_ns = self.counters.latency_ns.saturating_add(latency);
         self.counters.held_ns = self.counters.held_ns.saturating_add(waited);
         let latency = Duration::from_nanos(latency.min(waited));
-        Served { copy, mark, corrupt, latency, ..Served::untouched(queued) }
+        *served = Served { queued, copy, mark, corrupt, latency, pacing: Duration::ZERO };
     }
 }
 
@@ -216,20 +216,23 @@ impl Discipline for Netem {
         self.offer(queued, 0, Mark::None, effects);
     }
 
-    fn dequeue(&mut self, now: Instant, _effects: &mut Effects) -> Option<Served> {
+    fn dequeue_into(&mut self, served: &mut Served, now: Instant, _: &mut Effects) -> bool {
         if let Some(held) = self.held.pop_immediate() {
-            return Some(self.serve(&held, now));
+            self.serve(served, &held, now);
+            return true;
         }
-        let (send, moment) = (self.held.first()?, SendTime::at(now));
+        let Some(send) = self.held.first() else { return false };
+        let moment = SendTime::at(now);
         if !self.open(send, moment) {
-            return None;
+            return false;
         }
-        let held = self.held.pop()?;
+        let Some(held) = self.held.pop() else { return false };
         let mut random = Random { uniform: &mut self.uniform, seeded: &mut self.generator };
         if let Some(slots) = &mut self.slots {
             slots.spend(held.queued.bytes, moment, &mut random);
         }
-        Some(self.serve(&held, now))
+        self.serve(served, &held, now);
+        true
     }
 
     fn wake(&self) -> Option<Instant> {

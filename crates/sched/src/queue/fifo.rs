@@ -65,11 +65,6 @@ impl Discipline for Fifo {
         self.packets.push_back(queued);
     }
 
-    fn dequeue(&mut self, now: Instant, effects: &mut Effects) -> Option<Served> {
-        let mut served = Served::untouched(*self.packets.front()?);
-        self.dequeue_into(&mut served, now, effects).then_some(served)
-    }
-
     #[inline]
     fn dequeue_into(&mut self, served: &mut Served, _: Instant, _: &mut Effects) -> bool {
         self.served();

@@ -53,16 +53,15 @@ pub trait Discipline {
     /// Takes a packet in, or drops it or others.
     fn enqueue(&mut self, queued: Queued, effects: &mut Effects);
 
-    /// The packet that leaves the queue at `now`, if one may.
-    fn dequeue(&mut self, now: Instant, effects: &mut Effects) -> Option<Served>;
+    /// Puts the packet that leaves the queue at `now`, if one may, into `served`, which stays
+    /// as it was where the answer is false. In place, because a packet that is returned is moved
+    /// once more.
+    fn dequeue_into(&mut self, served: &mut Served, now: Instant, effects: &mut Effects) -> bool;
 
-    /// The same, into a place that the caller keeps, which is untouched where the answer is false.
-    /// Packets are moved about less than where they are returned.
-    #[inline]
-    fn dequeue_into(&mut self, served: &mut Served, now: Instant, effects: &mut Effects) -> bool {
-        let Some(next) = self.dequeue(now, effects) else { return false };
-        *served = next;
-        true
+    /// The same, returned.
+    fn dequeue(&mut self, now: Instant, effects: &mut Effects) -> Option<Served> {
+        let mut served = Served::untouched(Queued::NONE);
+        self.dequeue_into(&mut served, now, effects).then_some(served)
     }
 
     /// When to call [`dequeue`](Self::dequeue) again; valid right after it returned `None`.
@@ -120,6 +119,12 @@ pub struct Served {
     pub pacing: Duration,
     /// How much of its wait was latency that the discipline adds, as a path does.
     pub latency: Duration,
+}
+
+impl Queued {
+    /// What stands where there is none yet.
+    pub(crate) const NONE: Self =
+        Self { packet: Packet::on_path(0, Instant::ZERO, 0, 0), entered: Instant::ZERO, bytes: 0 };
 }
 
 impl Served {
@@ -260,10 +265,6 @@ impl Discipline for Queue {
     #[inline]
     fn enqueue(&mut self, queued: Queued, effects: &mut Effects) {
         each!(self, discipline => discipline.enqueue(queued, effects));
-    }
-
-    fn dequeue(&mut self, now: Instant, effects: &mut Effects) -> Option<Served> {
-        each!(self, discipline => discipline.dequeue(now, effects))
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 //! A discipline or an impairment is one line of a table here.
 #![allow(dead_code, reason = "each of them uses its part of it")]
 
+use punctual_sched::queue::{Discipline as _, Effects, Queue, Queued, Served};
 use punctual_sched::{Ecn, Instant, Link, LinkConfig, Output, Packet, Rate};
 
 /// A queue discipline as the harnesses configure it.
@@ -187,6 +188,49 @@ impl Rig {
             take(&output);
         }
     }
+}
+
+/// A discipline alone under traffic: no link around it.
+#[derive(Debug)]
+pub(crate) struct QueueRig {
+    queue: Queue,
+    traffic: Traffic,
+    served: Served,
+    effects: Effects,
+    /// Packets that came out.
+    pub(crate) out: u64,
+}
+
+impl QueueRig {
+    /// A discipline of these parameters, with `held` packets that arrived at once.
+    pub(crate) fn new(words: &str, mut traffic: Traffic, held: u64) -> Self {
+        let config = LinkConfig::parse(words, "queue").expect("the table's words are parameters");
+        let queue = Queue::new(&config, 1, Instant::ZERO).expect("they are valid together");
+        let served = Served::untouched(queued(traffic.packet()));
+        let mut rig = Self { queue, traffic, served, effects: Effects::default(), out: 0 };
+        for _ in 0..held {
+            let packet = rig.traffic.packet();
+            rig.queue.enqueue(queued(packet), &mut rig.effects);
+        }
+        rig
+    }
+
+    /// A packet is enqueued, then the device below is free: one is dequeued.
+    #[inline]
+    pub(crate) fn step(&mut self, mut take: impl FnMut(&Served)) {
+        let packet = self.traffic.next();
+        self.queue.enqueue(queued(packet), &mut self.effects);
+        if self.queue.dequeue_into(&mut self.served, packet.arrival, &mut self.effects) {
+            self.out += 1;
+            take(&self.served);
+        }
+    }
+}
+
+/// As it enters a queue.
+#[inline]
+fn queued(packet: Packet) -> Queued {
+    Queued { packet, entered: packet.arrival, bytes: u64::from(packet.len + FRAMING) }
 }
 
 /// A bijection that leaves no pattern (the finaliser of `splitmix64`, Steele et al. 2014).

@@ -1,11 +1,11 @@
 //! `codel`: a fifo that signals congestion when its packets wait for long (RFC 8289).
 
 use core::fmt;
-use std::collections::VecDeque;
 
 use super::{Backlog, Discipline, Effects, Held, Queued, Served, Statistics};
 use crate::config::LinkConfig;
 use crate::output::{DropReason, Mark};
+use crate::ring::Ring;
 use crate::time::Instant;
 
 mod config;
@@ -21,7 +21,7 @@ pub use law::{Arithmetic, Law};
 /// A fifo of packets with one CoDel controller at its head.
 #[derive(Debug)]
 pub struct Codel {
-    packets: VecDeque<Queued>,
+    packets: Ring<Queued>,
     /// Packets that it holds at most.
     limit: u64,
     law: Law,
@@ -97,7 +97,7 @@ impl Codel {
     /// An empty queue. `config` is valid.
     pub fn new(config: &LinkConfig) -> Self {
         Self {
-            packets: VecDeque::new(),
+            packets: Ring::new(),
             limit: config.resolved_limit().packets,
             law: config.codel.law(config),
             control: Control::new(),
@@ -124,13 +124,13 @@ impl Codel {
 
     /// The packet with what was decided and what the ce_threshold says besides.
     #[inline]
-    fn leave(&mut self, queued: Queued, verdict: Verdict) -> Served {
+    fn leave(&mut self, served: &mut Served, queued: &Queued, verdict: Verdict) {
         let late = self.law.above_ce_threshold(self.sojourn) && queued.packet.ecn.is_capable();
         self.counters.ecn_mark += u64::from(verdict == Verdict::Mark);
         self.counters.ce_mark += u64::from(late);
-        self.held.hand_out(&queued);
-        let mark = if late || verdict == Verdict::Mark { Mark::Ce } else { Mark::None };
-        Served { mark, ..Served::untouched(queued) }
+        self.held.hand_out(queued);
+        served.set_untouched(queued);
+        served.mark = if late || verdict == Verdict::Mark { Mark::Ce } else { Mark::None };
     }
 }
 
@@ -147,19 +147,22 @@ impl Discipline for Codel {
         self.packets.push_back(queued);
     }
 
-    fn dequeue(&mut self, now: Instant, effects: &mut Effects) -> Option<Served> {
+    #[inline]
+    fn dequeue_into(&mut self, served: &mut Served, now: Instant, effects: &mut Effects) -> bool {
         self.served();
         self.asked = now;
-        while let Some(queued) = self.packets.pop_front() {
+        while let Some(&queued) = self.packets.front() {
+            self.packets.pop_front();
             self.held.waiting.remove(&queued);
             let verdict = self.judge(&queued, now);
             if verdict != Verdict::Drop {
-                return Some(self.leave(queued, verdict));
+                self.leave(served, &queued, verdict);
+                return true;
             }
             effects.drop(&queued.packet, DropReason::Congested);
         }
         self.control.empty(&self.law);
-        None
+        false
     }
 
     fn wake(&self) -> Option<Instant> {
@@ -179,10 +182,11 @@ impl Discipline for Codel {
         self.limit = config.resolved_limit().packets;
         self.law = config.codel.law(config);
         while self.held.all().packets > self.limit
-            && let Some(last) = self.packets.pop_back()
+            && let Some(last) = self.packets.back()
         {
-            self.held.waiting.remove(&last);
+            self.held.waiting.remove(last);
             effects.drop(&last.packet, DropReason::Limit);
+            self.packets.pop_back();
         }
     }
 

@@ -216,16 +216,16 @@ impl Discipline for Dualpi2 {
         self.push(lane, queued, mark);
     }
 
-    fn dequeue(&mut self, now: Instant, effects: &mut Effects) -> Option<Served> {
+    fn dequeue_into(&mut self, served: &mut Served, now: Instant, effects: &mut Effects) -> bool {
         self.served();
         self.update(now);
         loop {
             let (classic_waits, low_waits) = (!self.classic.is_empty(), !self.low.is_empty());
             let Some(lane) = self.credit.turn(classic_waits, low_waits) else {
                 self.credit.reset();
-                return None;
+                return false;
             };
-            let waiting = self.pop(lane)?;
+            let Some(waiting) = self.pop(lane) else { return false };
             let Waiting { queued, .. } = waiting;
             match self.judge(lane, &waiting, now) {
                 Err(reason) => effects.drop(&queued.packet, reason),
@@ -234,7 +234,9 @@ impl Discipline for Dualpi2 {
                         self.credit.pay(lane, queued.bytes);
                     }
                     self.serving.add(&queued);
-                    return Some(Served { mark, ..Served::untouched(queued) });
+                    served.set_untouched(&queued);
+                    served.mark = mark;
+                    return true;
                 }
             }
         }

@@ -267,11 +267,11 @@ impl<T: Throttled> Discipline for Fq<T> {
         self.packets.push(queue, queued, send, band);
     }
 
-    fn dequeue(&mut self, now: Instant, _effects: &mut Effects) -> Option<Served> {
+    #[inline]
+    fn dequeue_into(&mut self, served: &mut Served, now: Instant, _: &mut Effects) -> bool {
         self.served();
-        let served = self.take(now);
-        self.serving = served.is_some();
-        served
+        self.serving = self.take(served, now);
+        self.serving
     }
 
     fn wake(&self) -> Option<Instant> {

@@ -2,7 +2,6 @@
 //! all but some that carry a transmit time; a heap for the rest.
 
 use super::slab::{NONE, Node, Slab};
-use crate::packet::Packet;
 use crate::queue::Queued;
 use crate::time::Instant;
 
@@ -34,11 +33,7 @@ const _: () = assert!(size_of::<Held>() == 128);
 
 impl Node for Held {
     const FREE: Self = Self {
-        queued: Queued {
-            packet: Packet::on_path(0, Instant::ZERO, 0, 0),
-            entered: Instant::ZERO,
-            bytes: 0,
-        },
+        queued: Queued::NONE,
         send: Instant::ZERO,
         arrival: 0,
         next: NONE,
@@ -74,7 +69,8 @@ impl Packets {
     }
 
     /// Queues a packet that may leave at `send`, behind those of the same time.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "measured: a packet is copied once less")]
+    #[inline(always)]
     pub(super) fn push(
         &mut self,
         queue: &mut PacketQueue,
@@ -84,7 +80,11 @@ impl Packets {
     ) {
         let (index, arrival) = (self.slab.take(), self.arrivals);
         self.arrivals += 1;
-        self.slab[index] = Held { queued, send, arrival, next: NONE, child: NONE, band };
+        // In place: what is built first and then moved is copied twice.
+        let held = &mut self.slab[index];
+        held.queued = queued;
+        (held.send, held.arrival, held.band) = (send, arrival, band);
+        (held.next, held.child) = (NONE, NONE);
         queue.len += 1;
         queue.timed += u32::from(queued.packet.transmit.is_some());
         if queue.first == NONE {
@@ -181,6 +181,7 @@ impl Packets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::Packet;
     use proptest::prelude::*;
 
     proptest! {

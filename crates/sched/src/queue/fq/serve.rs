@@ -14,28 +14,29 @@ use crate::units::Rate;
 impl<T: Throttled> Fq<T> {
     /// Takes out the packet that leaves at `now`, if one may; it still counts in `len`.
     #[inline]
-    pub(super) fn take(&mut self, now: Instant) -> Option<Served> {
+    pub(super) fn take(&mut self, served: &mut Served, now: Instant) -> bool {
         self.now = now;
         if self.len == 0 {
-            return None;
+            return false;
         }
         if self.internal.len > 0 {
-            return self.send_internal();
+            return self.send_internal(served);
         }
         if let Some(first) = self.next_delayed
             && first <= now
         {
             self.unthrottle(first, now);
         }
-        self.serve(now)
+        self.serve(served, now)
     }
 
     #[inline(never)]
-    fn send_internal(&mut self) -> Option<Served> {
-        let index = self.packets.next(&self.internal)?;
+    fn send_internal(&mut self, served: &mut Served) -> bool {
+        let Some(index) = self.packets.next(&self.internal) else { return false };
         let queued = &self.packets.remove(&mut self.internal, index).queued;
         self.backlog.remove(queued);
-        Some(Served::untouched(*queued))
+        served.set_untouched(queued);
+        true
     }
 
     /// Lets the flows go on whose time has come, `first` the earliest of them.
@@ -57,7 +58,7 @@ impl<T: Throttled> Fq<T> {
     /// Deficit round robin over bands and in each over flows (Shreedhar and Varghese, SIGCOMM
     /// 1995).
     #[inline]
-    fn serve(&mut self, now: Instant) -> Option<Served> {
+    fn serve(&mut self, served: &mut Served, now: Instant) -> bool {
         // Bands in a row that had credit and no flow; flows in a row that had no credit.
         let (mut idle_bands, mut debtors) = (0, 0);
         loop {
@@ -65,9 +66,10 @@ impl<T: Throttled> Fq<T> {
             let index = band.first();
             if index == NONE {
                 if idle_bands == 0 && self.is_waiting() {
-                    return None;
+                    return false;
                 }
-                idle_bands = self.next_band(idle_bands)?;
+                let Some(idle) = self.next_band(idle_bands) else { return false };
+                idle_bands = idle;
                 continue;
             }
             idle_bands = 0;
@@ -83,7 +85,7 @@ impl<T: Throttled> Fq<T> {
                     (flow.time_next_packet, flow.state) = (gate, State::Throttled);
                     self.throttle(index, gate, now);
                 }
-                Some(gate) => return self.send(index, gate, now),
+                Some(gate) => return self.send(served, (index, gate), now),
                 // A new flow becomes an old one, so that it cannot come back as new at once.
                 None if band.pop(flow) => self.append_old(index),
                 None => (flow.state, flow.age) = (State::Detached, now),
@@ -169,9 +171,9 @@ impl<T: Throttled> Fq<T> {
 
     /// Takes out the next packet of a flow, which might have left at `gate`.
     #[inline]
-    fn send(&mut self, index: u32, gate: Instant, now: Instant) -> Option<Served> {
+    fn send(&mut self, served: &mut Served, (index, gate): (u32, Instant), now: Instant) -> bool {
         let flow = &mut self.flows.nodes[index];
-        let next = self.packets.next(&flow.packets)?;
+        let Some(next) = self.packets.next(&flow.packets) else { return false };
         let held = self.packets.remove(&mut flow.packets, next);
         if flow.packets.len == 0 {
             flow.age = now;
@@ -189,8 +191,9 @@ impl<T: Throttled> Fq<T> {
         let mark = self.settings.mark(held, gate, now);
         self.counters.ce_mark += u64::from(mark != Mark::None);
         self.backlog.remove(&held.queued);
-        let pacing = gate.since(held.queued.entered);
-        Some(Served { mark, pacing, ..Served::untouched(held.queued) })
+        served.set_untouched(&held.queued);
+        (served.mark, served.pacing) = (mark, gate.since(held.queued.entered));
+        true
     }
 }
 

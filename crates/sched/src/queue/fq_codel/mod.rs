@@ -98,7 +98,13 @@ impl FqCodel {
 
     /// The packet that leaves a flow, if its controller lets one.
     #[inline]
-    fn serve(&mut self, turn: Turn, now: Instant, effects: &mut Effects) -> Option<Served> {
+    fn serve(
+        &mut self,
+        served: &mut Served,
+        turn: Turn,
+        now: Instant,
+        effects: &mut Effects,
+    ) -> bool {
         while let Some(queued) = self.take(turn.flow) {
             let head = Head {
                 entered: queued.entered,
@@ -113,26 +119,27 @@ impl FqCodel {
             if verdict != Verdict::Drop {
                 let charge = i32::try_from(queued.bytes).unwrap_or(MAX_CHARGE).min(MAX_CHARGE);
                 flow.deficit -= charge;
-                return Some(self.leave(queued, verdict, now));
+                self.leave(served, &queued, verdict, now);
+                return true;
             }
             effects.drop(&queued.packet, DropReason::Congested);
         }
         self.flows.get_mut(turn.flow).control.empty(&self.law);
-        None
+        false
     }
 
     /// The packet with what was decided and what the ce_threshold says besides.
     #[inline]
-    fn leave(&mut self, queued: Queued, verdict: Verdict, now: Instant) -> Served {
+    fn leave(&mut self, served: &mut Served, queued: &Queued, verdict: Verdict, now: Instant) {
         let marked = verdict == Verdict::Mark;
         let late = self.law.above_ce_threshold(self.law.sojourn(queued.entered, now))
             && queued.packet.ecn.is_capable()
             && self.selector.selects(ds_field(&queued.packet, marked));
         self.counters.ecn_mark += u64::from(marked);
         self.counters.ce_mark += u64::from(late);
-        self.held.hand_out(&queued);
-        let mark = if late || marked { Mark::Ce } else { Mark::None };
-        Served { mark, ..Served::untouched(queued) }
+        self.held.hand_out(queued);
+        served.set_untouched(queued);
+        served.mark = if late || marked { Mark::Ce } else { Mark::None };
     }
 
     /// Takes the first packet of a flow.
@@ -167,19 +174,19 @@ impl Discipline for FqCodel {
         }
     }
 
-    fn dequeue(&mut self, now: Instant, effects: &mut Effects) -> Option<Served> {
+    fn dequeue_into(&mut self, served: &mut Served, now: Instant, effects: &mut Effects) -> bool {
         self.served();
         while let Some(turn) = self.flows.turn() {
             if self.flows.get(turn.flow).deficit <= 0 {
                 self.flows.refill(turn, self.quantum);
                 continue;
             }
-            if let Some(served) = self.serve(turn, now, effects) {
-                return Some(served);
+            if self.serve(served, turn, now, effects) {
+                return true;
             }
             self.flows.end(turn);
         }
-        None
+        false
     }
 
     fn wake(&self) -> Option<Instant> {

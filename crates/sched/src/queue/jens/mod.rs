@@ -191,20 +191,20 @@ impl Discipline for Jens {
         self.users[user].append(node, &mut self.shared);
     }
 
-    fn dequeue(&mut self, now: Instant, effects: &mut Effects) -> Option<Served> {
+    fn dequeue_into(&mut self, served: &mut Served, now: Instant, effects: &mut Effects) -> bool {
         self.begin_planned(now);
         let mut wake: Option<Instant> = None;
         for _ in 0..self.users.len() {
             self.last = (self.last + 1) % self.users.len();
-            match self.users[self.last].turn(now, &mut self.shared, effects) {
-                Turn::Served(served) => return Some(served),
+            match self.users[self.last].turn(served, now, &mut self.shared, effects) {
+                Turn::Served => return true,
                 Turn::Wait(at) => wake = Some(wake.map_or(at, |wake| wake.min(at))),
                 Turn::Empty => {}
             }
         }
         // A call that has nothing to wait for leaves the watchdog as it is.
         self.armed = wake.or(self.armed).filter(|at| *at > now);
-        None
+        false
     }
 
     fn wake(&self) -> Option<Instant> {

@@ -47,7 +47,8 @@ pub(super) struct User {
 /// What a user has to offer.
 #[derive(Debug)]
 pub(super) enum Turn {
-    Served(Served),
+    /// A packet.
+    Served,
     /// Nothing until then.
     Wait(Instant),
     Empty,
@@ -95,9 +96,10 @@ impl User {
         self.fifos[band].push(node, &mut shared.slab);
     }
 
-    /// The packet that leaves at `now`, or when to ask again.
+    /// Puts the packet that leaves at `now` into `served`, or says when to ask again.
     pub(super) fn turn(
         &mut self,
+        served: &mut Served,
         now: Instant,
         shared: &mut Shared,
         effects: &mut Effects,
@@ -110,7 +112,10 @@ impl User {
         }
         match self.heads(now, &shared.slab) {
             Heads::Visible(band) => match self.fifos[band].pop(&mut shared.slab) {
-                Some(node) => Turn::Served(self.serve(&node, band, pace, now, shared)),
+                Some(node) => {
+                    self.serve((served, &node), band, pace, now, shared);
+                    Turn::Served
+                }
                 None => Turn::Empty,
             },
             Heads::Hidden(at) => {
@@ -146,12 +151,12 @@ impl User {
 
     fn serve(
         &mut self,
-        node: &Node,
+        (served, node): (&mut Served, &Node),
         band: usize,
         pace: Pace,
         now: Instant,
         shared: &mut Shared,
-    ) -> Served {
+    ) {
         let (arrival, bytes) = (node.arrival(), node.queued.bytes);
         self.count_off(node, shared);
         let mut ideal = if self.crediting { self.gate.max(arrival) } else { now };
@@ -177,7 +182,8 @@ impl User {
                 ..sojourn(node, band, ideal, now)
             })
         });
-        Served { mark, latency: node.latency, ..Served::untouched(node.queued) }
+        served.set_untouched(&node.queued);
+        (served.mark, served.latency) = (mark, node.latency);
     }
 
     /// Drops what is too old: one packet when any is older than 100 ms, and all that are older

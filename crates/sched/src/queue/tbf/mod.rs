@@ -5,11 +5,10 @@
 //! `peakrate`. A packet is paid for when it leaves, not while it is sent: the discipline itself is
 //! the bottleneck, and the link has no other.
 
-use std::collections::VecDeque;
-
 use super::{Backlog, Discipline, Effects, Queued, Served, Statistics};
 use crate::config::LinkConfig;
 use crate::output::DropReason;
+use crate::ring::Ring;
 use crate::time::Instant;
 
 mod buckets;
@@ -26,7 +25,7 @@ pub use rate_table::{LinkLayer, RateTable};
 /// A token bucket filter over a fifo of bytes.
 #[derive(Debug)]
 pub struct Tbf {
-    packets: VecDeque<Queued>,
+    packets: Ring<Queued>,
     backlog: Backlog,
     /// Bytes that the fifo holds at most.
     limit: u64,
@@ -58,7 +57,7 @@ impl Tbf {
     /// An empty queue with full buckets at `start`. `config` is valid.
     pub fn new(config: &LinkConfig, start: Instant) -> Self {
         Self {
-            packets: VecDeque::new(),
+            packets: Ring::new(),
             backlog: Backlog::default(),
             limit: config.resolved_limit().bytes,
             max_size: max_size(config),
@@ -97,15 +96,17 @@ impl Tbf {
             fits
         });
         while self.backlog.bytes > self.limit
-            && let Some(last) = self.packets.pop_back()
+            && let Some(last) = self.packets.back()
         {
-            self.backlog.remove(&last);
+            self.backlog.remove(last);
             effects.drop(&last.packet, DropReason::Limit);
+            self.packets.pop_back();
         }
     }
 }
 
 impl Discipline for Tbf {
+    #[inline]
     fn enqueue(&mut self, queued: Queued, effects: &mut Effects) {
         if !fits(&queued, self.max_size) {
             effects.drop(&queued.packet, DropReason::TooBig);
@@ -117,27 +118,30 @@ impl Discipline for Tbf {
         }
     }
 
-    fn dequeue(&mut self, now: Instant, _effects: &mut Effects) -> Option<Served> {
+    #[inline]
+    fn dequeue_into(&mut self, served: &mut Served, now: Instant, _: &mut Effects) -> bool {
         // Until then the head waits, whoever asks: arrivals change neither it nor the tokens.
         if self.wake.is_some_and(|wake| now < wake) {
             self.overlimits += 1;
-            return None;
+            return false;
         }
         self.wake = None;
-        let (bytes, parts) = self.head()?;
+        let Some((bytes, parts)) = self.head() else { return false };
         while self.paid < parts {
             if let Err(missing) = self.buckets.pay(part(bytes, parts, self.paid), now) {
                 self.overlimits += 1;
                 // At the end of time nothing can be waited for.
                 self.wake = missing.map(|missing| now + missing).filter(|wake| *wake > now);
-                return None;
+                return false;
             }
             self.paid += 1;
         }
         self.paid = 0;
-        let head = self.packets.pop_front()?;
-        self.backlog.remove(&head);
-        Some(Served::untouched(head))
+        let Some(head) = self.packets.front() else { return false };
+        served.set_untouched(head);
+        self.backlog.remove(head);
+        self.packets.pop_front();
+        true
     }
 
     fn wake(&self) -> Option<Instant> {

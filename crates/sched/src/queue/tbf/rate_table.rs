@@ -62,7 +62,12 @@ impl RateTable {
     /// Nanoseconds that a packet of `len` bytes takes, at most 2^63 - 1.
     #[inline]
     pub fn time(&self, len: u64) -> i64 {
-        let nanos = (u128::from(self.line_bytes(len)) * u128::from(self.mult)) >> self.shift;
+        let bytes = self.line_bytes(len);
+        // Both factors have 32 bits at most for any packet that there is.
+        if u32::try_from(bytes).is_ok() {
+            return i64::try_from((bytes * u64::from(self.mult)) >> self.shift).unwrap_or(i64::MAX);
+        }
+        let nanos = (u128::from(bytes) * u128::from(self.mult)) >> self.shift;
         i64::try_from(nanos).unwrap_or(i64::MAX)
     }
 
