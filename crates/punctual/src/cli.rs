@@ -25,6 +25,9 @@ pub enum Command {
     Verify(VerifyOptions),
     /// Show what it does in a quarter of a minute, on any machine
     Demo(DemoOptions),
+    /// Look at trace files, convert them, generate them
+    #[command(subcommand)]
+    Trace(crate::trace::options::TraceCommand),
     /// Remove what killed runs left behind
     Clean(CleanOptions),
     /// Print the manual page of a command, made from the same definitions as --help

@@ -13,6 +13,7 @@ pub mod man;
 mod mistake;
 pub mod run;
 pub mod runtime;
+pub mod trace;
 pub mod traffic;
 pub mod verify;
 pub mod witness;
@@ -39,6 +40,7 @@ pub fn main() -> ExitCode {
         Command::Run(options) => run::run(options),
         Command::Verify(options) => verify::run(&options.log, options.json).map_err(Into::into),
         Command::Demo(options) => demo::run(options),
+        Command::Trace(command) => trace::run(command),
         Command::Clean(options) => clean::run(options).map_err(Into::into),
         Command::Man(options) => man::run(options),
         Command::Completions(options) => man::completions(options),

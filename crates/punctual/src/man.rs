@@ -123,17 +123,28 @@ fn roff(text: &str) -> String {
     if text.starts_with('.') { format!("\\&{text}") } else { text }
 }
 
-/// The subcommand of this name, called as `man` looks it up: `punctual-run`.
+/// The subcommand of this name, called as `man` looks it up: `punctual-run`. A command of a
+/// command has both names: `trace-check`.
 fn found(program: &clap::Command, name: &str) -> Result<clap::Command, Failure> {
-    let offered = || program.get_subcommands().filter(|command| !command.is_hide_set());
-    let command = offered().find(|command| command.get_name() == name).cloned();
+    let command = within(program, name).cloned();
     command.map(|command| command.display_name(format!("punctual-{name}"))).ok_or_else(|| {
-        let names: Vec<_> = offered().map(clap::Command::get_name).collect();
+        let names: Vec<_> = offered(program).map(clap::Command::get_name).collect();
         Failure::usage(format!(
             "man: no command {name:?}, expected one of {} or none for the overview",
             names.join(", ")
         ))
     })
+}
+
+fn within<'a>(program: &'a clap::Command, name: &str) -> Option<&'a clap::Command> {
+    offered(program).find_map(|command| match name.strip_prefix(command.get_name())? {
+        "" => Some(command),
+        rest => within(command, rest.strip_prefix('-')?),
+    })
+}
+
+fn offered(program: &clap::Command) -> impl Iterator<Item = &clap::Command> {
+    program.get_subcommands().filter(|command| !command.is_hide_set())
 }
 
 fn print(text: &[u8]) -> Result<u8, Failure> {
@@ -157,13 +168,21 @@ mod tests {
 
     #[test]
     fn every_offered_command_has_a_page_that_names_its_options() {
-        for command in Cli::command().get_subcommands().filter(|c| !c.is_hide_set()) {
-            let page = text(Some(command.get_name()));
-            let title = format!(".TH punctual-{} 1", command.get_name());
+        has_pages(&Cli::command(), "");
+        let page = text(Some("trace-make-slotted"));
+        assert!(page.contains("\\fBpunctual trace make slotted\\fR"), "{page}");
+    }
+
+    fn has_pages(program: &clap::Command, before: &str) {
+        for command in offered(program) {
+            let name = format!("{before}{}", command.get_name());
+            let page = text(Some(&name));
+            let title = format!(".TH punctual-{name} 1");
             assert!(page.contains(&title), "{title}: {page}");
             for long in command.get_arguments().filter_map(clap::Arg::get_long) {
                 assert!(page.contains(&long.replace('-', "\\-")), "{title} lacks --{long}");
             }
+            has_pages(command, &format!("{name}-"));
         }
     }
 
@@ -208,13 +227,12 @@ mod tests {
 
     #[test]
     fn an_unknown_command_is_bad_usage_and_the_known_ones_are_named() {
-        for name in ["rnu", "traffic"] {
+        for name in ["rnu", "traffic", "trace-", "trace-chekc", "run-x"] {
             let failure = page(Some(name)).unwrap_err();
             assert_eq!(failure.status(), 2);
-            assert!(
-                failure.to_string().contains("run, verify, demo, clean, man, completions"),
-                "{failure}"
-            );
+            for known in ["run, ", "verify, ", "clean, ", "man, ", "completions or none"] {
+                assert!(failure.to_string().contains(known), "{failure}");
+            }
         }
     }
 }

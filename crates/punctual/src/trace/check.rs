@@ -1,0 +1,180 @@
+//! `punctual trace check`: what a file is, what it holds, what to beware of.
+
+use std::fmt::Write as _;
+
+use punctual_sched::Duration;
+use punctual_sched::trace::{Course, Timeline};
+use serde_json::{Value, json};
+
+use super::options::CheckOptions;
+use super::{Format, Read, Summary, output};
+use crate::failure::Failure;
+
+/// Reads the file and prints what it amounts to.
+pub(super) fn run(options: &CheckOptions) -> Result<u8, Failure> {
+    let name = options.input.file.display().to_string();
+    let read = match options.input.read(&options.input.hints(options.fluid)) {
+        Ok(read) => read,
+        Err(failure) if options.json => {
+            let error = json!({ "schema": SCHEMA, "file": name, "error": failure.to_string() });
+            output::to(None, |out| writeln!(out, "{error}"))?;
+            return Err(failure);
+        }
+        Err(failure) => return Err(failure),
+    };
+    let summary = Summary::of(&read.timeline);
+    let warnings = warnings(&read, &summary);
+    let text = if options.json {
+        format!("{}\n", as_json(&name, &read, &summary, &warnings))
+    } else {
+        as_text(&name, &read, &summary, &warnings)
+    };
+    output::to(None, |out| out.write_all(text.as_bytes()))?;
+    Ok(0)
+}
+
+/// What the reader said, and what the figures say.
+fn warnings(read: &Read, summary: &Summary) -> Vec<String> {
+    let mut warnings = read.warnings.clone();
+    if read.format.is_achieved() {
+        warnings.push(
+            "holds throughput that a transport achieved, not capacity: what the link could carry \
+             may have been more"
+                .to_owned(),
+        );
+    }
+    if is_recorded(read.format) && summary.entries > 1 {
+        let entries = u64::try_from(summary.entries).unwrap_or(u64::MAX);
+        let step = Duration::from_nanos(summary.span.as_nanos() / entries);
+        if step >= COARSE {
+            let every = seconds(step);
+            let warning =
+                format!("one value every {every}: coarser than any transport's control loop");
+            warnings.push(warning);
+        }
+    }
+    if let Some(outage) = summary.outage.filter(|outage| outage.time >= LONG) {
+        let (time, at) = (seconds(outage.time), seconds(outage.at));
+        warnings.push(format!("nothing passes for {time} from {at} on: applications time out"));
+    }
+    warnings
+}
+
+/// The steps of others were meant as they are.
+fn is_recorded(format: Format) -> bool {
+    use Format::{Mahimahi, MahimahiLog, MahimahiRate, NetemTrace, Punctual};
+    !matches!(format, Mahimahi | MahimahiLog | MahimahiRate | NetemTrace | Punctual)
+}
+
+fn as_text(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> String {
+    let mut text = String::new();
+    let mut line = |what: &str, value: String| {
+        // A string takes all that is written.
+        let _ = writeln!(text, "{what:<8} {value}");
+    };
+    line("file", name.to_owned());
+    line("format", format!("{}: {}", read.format, read.format.describe()));
+    let then =
+        if read.loops_by_nature { "then begins anew" } else { "then ends, unless told to repeat" };
+    line("span", format!("{}, {then}", seconds(summary.span)));
+    line("entries", entries(&read.timeline, summary));
+    if let Some(mean) = summary.mean_bps {
+        line("mean", mbit(mean));
+    }
+    if let Some(peak) = summary.peak_bps {
+        let over = summary.peak_over.map_or_else(String::new, |over| format!(" over {over}"));
+        line("peak", format!("{}{over}", mbit(peak)));
+    }
+    match summary.outage {
+        Some(outage) => {
+            line(
+                "outage",
+                format!("{} at {}, the longest", seconds(outage.time), seconds(outage.at)),
+            );
+        }
+        None => line("outage", "none".to_owned()),
+    }
+    if let Some(step) = summary.smallest_step {
+        line("step", format!("{step}, the smallest"));
+    }
+    if let Some([least, mean, greatest]) = summary.delay {
+        let [least, mean, greatest] = [least, mean, greatest].map(millis);
+        line("delay", format!("{mean} on average, {least} to {greatest}"));
+    }
+    if let Some([mean, greatest]) = summary.loss {
+        line("loss", format!("{mean} on average, up to {greatest}"));
+    }
+    for warning in warnings {
+        line("warning", warning.clone());
+    }
+    text
+}
+
+fn entries(timeline: &Timeline, summary: &Summary) -> String {
+    match &timeline.course {
+        Course::Steps(steps) => format!("{} steps", steps.len()),
+        Course::Deliveries { opportunity, .. } => format!(
+            "{} opportunities at {} times, {} bytes each, {} per packet",
+            summary.opportunities, summary.entries, opportunity.bytes, opportunity.per_packet
+        ),
+    }
+}
+
+fn as_json(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> Value {
+    let nanos = |time: Option<Duration>| time.map(Duration::as_nanos);
+    let opportunity = match &read.timeline.course {
+        Course::Steps(_) => None,
+        Course::Deliveries { opportunity, .. } => Some(json!({
+            "bytes": opportunity.bytes, "per_packet_bytes": opportunity.per_packet,
+            "count": summary.opportunities,
+        })),
+    };
+    json!({
+        "schema": SCHEMA,
+        "file": name,
+        "format": read.format.name(),
+        "achieved": read.format.is_achieved(),
+        "course": if opportunity.is_some() { "deliveries" } else { "steps" },
+        "entries": summary.entries,
+        "opportunity": opportunity,
+        "span_ns": summary.span.as_nanos(),
+        "repeats": read.loops_by_nature,
+        "mean_bps": summary.mean_bps,
+        "peak_bps": summary.peak_bps,
+        "peak_over_ns": nanos(summary.peak_over),
+        "outage_ns": nanos(summary.outage.map(|outage| outage.time)),
+        "outage_at_ns": nanos(summary.outage.map(|outage| outage.at)),
+        "smallest_step_ns": nanos(summary.smallest_step),
+        "delay": summary.delay.map(|[least, mean, greatest]| json!({
+            "min_ns": least.as_nanos(), "mean_ns": mean.as_nanos(), "max_ns": greatest.as_nanos(),
+        })),
+        "loss": summary.loss.map(|[mean, greatest]| json!({
+            "mean": mean.to_string(), "max": greatest.to_string(),
+        })),
+        "warnings": warnings,
+    })
+}
+
+/// Seconds with three decimals.
+fn seconds(time: Duration) -> String {
+    let millis = time.as_nanos() / 1_000_000;
+    format!("{}.{:03} s", millis / 1_000, millis % 1_000)
+}
+
+/// Milliseconds with three decimals.
+fn millis(time: Duration) -> String {
+    let micros = time.as_nanos() / 1_000;
+    format!("{}.{:03} ms", micros / 1_000, micros % 1_000)
+}
+
+/// Mbit/s with three decimals.
+fn mbit(bps: u64) -> String {
+    let kbit = bps / 1_000;
+    format!("{}.{:03} Mbit/s", kbit / 1_000, kbit % 1_000)
+}
+
+const SCHEMA: &str = "punctual.trace/1";
+/// Logs of about a second a line.
+const COARSE: Duration = Duration::from_millis(900);
+/// Applications and their users give up; TCP's retransmissions are 10 s and more apart.
+const LONG: Duration = Duration::from_secs(10);
