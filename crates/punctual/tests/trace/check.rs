@@ -1,0 +1,120 @@
+//! `punctual trace check`.
+
+use crate::{Directory, ended, line, trace};
+
+#[test]
+fn a_trace_is_named_and_its_figures_are_printed() {
+    let directory = Directory::new();
+    let file = directory.file("up", "7\n8\n8\n8\n8\n8\n14\n");
+    let printed = trace(["check", &file]);
+    assert_eq!((printed.status, printed.stderr.as_str()), (0, ""));
+    let expected = format!(
+        "file     {file}\n\
+         format   mahimahi: Mahimahi packet delivery: a time in ms a line, one opportunity each\n\
+         span     0.014 s, then begins anew\n\
+         entries  7 opportunities at 3 times, 1504 bytes each, 4 per packet\n\
+         mean     6.016 Mbit/s\n\
+         peak     6.016 Mbit/s over 14ms\n\
+         outage   0.007 s at 0.000 s, the longest\n\
+         step     1ms, the smallest\n"
+    );
+    assert_eq!(printed.stdout, expected);
+}
+
+#[test]
+fn figures_are_json_with_units_in_their_names() {
+    let directory = Directory::new();
+    let text =
+        "# span_ns=10000000000\ntime,rate,delay,loss\n0s,8mbit,10ms,0%\n5s,0,,\n6s,4mbit,20ms,1%\n";
+    let file = directory.file("own", text);
+    let json = trace(["check", "--json", &file]).json();
+    for (key, value) in [
+        ("span_ns", 10_000_000_000_u64),
+        ("entries", 3),
+        ("mean_bps", 5_600_000),
+        ("peak_bps", 8_000_000),
+        ("outage_ns", 1_000_000_000),
+        ("outage_at_ns", 5_000_000_000),
+        ("smallest_step_ns", 1_000_000_000),
+    ] {
+        assert_eq!(json[key], value, "{key}: {json}");
+    }
+    assert_eq!((&json["schema"], &json["course"]), (&"punctual.trace/1".into(), &"steps".into()));
+    assert_eq!(json["delay"]["mean_ns"], 14_000_000);
+    assert_eq!(json["loss"]["max"], "1%");
+    assert_eq!(json["warnings"], serde_json::json!([]));
+}
+
+#[test]
+fn an_outage_of_78_seconds_is_fine_and_named() {
+    let directory = Directory::new();
+    let file = directory.file("up", "1\n500000\n578319\n600000\n");
+    let json = trace(["check", "--json", &file]).json();
+    assert_eq!(json["outage_ns"], 499_999_000_000_u64);
+    let file = directory.file("down", "1\n5000\n83319\n84000\n");
+    let json = trace(["check", "--json", &file]).json();
+    assert_eq!(
+        (&json["outage_ns"], &json["outage_at_ns"]),
+        (&78_319_000_000_u64.into(), &5_000_000_000_u64.into())
+    );
+    let warning = "nothing passes for 78.319 s from 5.000 s on: applications time out";
+    assert_eq!(json["warnings"], serde_json::json!([warning]));
+}
+
+#[test]
+fn achieved_throughput_and_steps_of_a_second_are_warned_of() {
+    let directory = Directory::new();
+    let row = |n: u32| {
+        format!("{} {} 59.851754 10.781778 248069 1008\n", 1_289_406_399 + n, 549_692 + n * 1_008)
+    };
+    let file = directory.file("bus", (0..10).map(row).collect::<String>());
+    let json = trace(["check", "--json", &file]).json();
+    assert_eq!((&json["format"], &json["achieved"]), (&"hsdpa".into(), &true.into()));
+    let warnings = json["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].as_str().unwrap().contains("achieved, not capacity"));
+    assert!(warnings[1].as_str().unwrap().contains("one value every 1.008 s"));
+    let text = trace(["check", &file]).stdout;
+    assert_eq!(text.matches("\nwarning  ").count(), 2, "{text}");
+}
+
+#[test]
+fn what_the_file_leaves_open_is_asked_for_by_the_option() {
+    let directory = Directory::new();
+    for (text, options, tail) in [
+        ("0 5\n1 6\n", "--unit mbit", "; say --unit"),
+        ("1705744800.5,91.8\n1705744801.5,92\n", "--format lens-ping", "; say --format"),
+        (
+            "timestamp,rtt,uplink,downlink\n1705744800626565141,3,2,1\n1705744800636565141,3,2,1\n",
+            "--direction up",
+            "; say --direction",
+        ),
+        ("what is this?\n", "", "; say --format"),
+    ] {
+        let file = directory.file("file", text);
+        let refused = trace(["check", &file]);
+        assert!(refused.refusal().ends_with(tail), "{}", refused.stderr);
+        if !options.is_empty() {
+            let words = ["check", &file].into_iter().chain(options.split(' '));
+            assert_eq!(trace(words).status, 0);
+        }
+    }
+}
+
+#[test]
+fn standard_input_is_read_and_deliveries_become_rates() {
+    let directory = Directory::new();
+    let file = directory.file("up", "5\n10\n15\n20\n");
+    let input = std::fs::File::open(file).unwrap();
+    let mut command = crate::command();
+    let json = ended(command.args(["check", "--json", "--fluid=20ms", "-"]).stdin(input)).json();
+    assert_eq!((&json["course"], &json["mean_bps"]), (&"steps".into(), &2_406_400.into()));
+}
+
+#[test]
+fn help_lists_every_format() {
+    let help = line("check --help").stdout;
+    for format in <punctual::trace::Format as clap::ValueEnum>::value_variants() {
+        assert!(help.contains(&format.name()), "{format}: {help}");
+    }
+}
