@@ -262,6 +262,12 @@ impl LinkConfig {
         }
     }
 
+    /// Whether `change` names any value that is not in force already.
+    pub fn changes(&self, change: &Change) -> bool {
+        let after = |change| self.changed(change).with_limit_resolved();
+        after(change) != after(&Change::default())
+    }
+
     /// A packet of 1500 bytes as the rate counts it.
     pub(crate) fn full_packet(&self) -> u64 {
         let bytes = 1_500 + self.added_bytes();

@@ -165,6 +165,11 @@ impl Link {
         Ok(())
     }
 
+    /// The parameters in force, `limit` resolved.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
     /// Loads what the queue will read when these packets arrive, so that the misses of a batch
     /// overlap. Changes nothing.
     pub fn touch<'a>(&self, packets: impl Iterator<Item = &'a Packet> + Clone) {

@@ -1,7 +1,7 @@
 //! What a lane tells of what it does.
 
 use punctual_sched::classify::Classified;
-use punctual_sched::{Duration, Instant, Link, Output, Packet};
+use punctual_sched::{Change, Duration, Instant, Link, Output, Packet};
 
 use super::stamp::StampCounts;
 
@@ -22,8 +22,19 @@ pub trait Account {
     /// A packet was released, and the call that did so has returned.
     fn released(&mut self, released: &Released<'_>);
 
+    /// The link's parameters changed at `at`, in the order of arrivals; asked for at `asked`, where
+    /// that is known.
+    fn changed(&mut self, _at: Instant, _asked: Option<Instant>, _: &Change, _: Source) {}
+
     /// One turn of the loop is over; `link` is as it was left.
     fn turned(&mut self, _link: &Link) {}
+}
+
+/// Where a change came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A [`Remote`](super::Remote).
+    Remote,
 }
 
 /// A packet as it is handed to the link.

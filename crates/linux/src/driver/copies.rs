@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use punctual_sched::{BitFlip, Mark, Output};
 
-use super::lane::{kernel_mark, packet_id, send_all};
+use super::verdict::{kernel_mark, packet_id, send_all};
 use crate::netfilter::nfqueue::{HeldPacket, Queue, Verdict};
 use crate::wire::{Egress, PayloadStore, Stored, flip, is_in_header, set_ce};
 

@@ -1,18 +1,21 @@
 //! One direction on real packets: a queue of the kernel and the link that decides for it.
 
+mod changes;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use punctual_sched::classify::{Classified, PayloadKind, classify, wire_length};
 use punctual_sched::packet::priority_of;
-use punctual_sched::{Deadline, Duration, Instant, Link, Mark, Output, Packet};
+use punctual_sched::{Deadline, Duration, Instant, Link, Output, Packet};
 
 use super::account::{Account, Arrived, LaneCounts, Released};
 use super::copies::{self, Copies};
+use super::remote::Requests;
 use super::stamp::{ClockStep, Reading, StampReader};
+use super::verdict::{is_flushed, send_all, verdict};
 use crate::clock::monotonic;
 use crate::netfilter::nfqueue::{Batch, HeldPacket, PacketInfo, Queue, Received, Verdict};
-use crate::netfilter::nftables::CE_MARK;
 use crate::wire::Egress;
 
 /// One direction: the kernel's queue, the link, and the account kept of both.
@@ -28,6 +31,7 @@ pub struct Lane<A> {
     verdicts: Vec<Verdict<'static>>,
     /// Only where packets are corrupted or duplicated.
     copies: Option<Box<Copies>>,
+    requests: Option<Requests>,
     mtu: u32,
     stamped: bool,
     /// Packets handed to the link so far.
@@ -55,6 +59,7 @@ impl<A: Account> Lane<A> {
             outputs: Vec::with_capacity(BATCHES_PER_TURN * Queue::BATCH),
             verdicts: Vec::with_capacity(VERDICTS_PER_CALL),
             copies: None,
+            requests: None,
             mtu,
             stamped: true,
             number: 0,
@@ -82,6 +87,11 @@ impl<A: Account> Lane<A> {
         self.copies = Some(Box::new(Copies::new(egress, limit)));
     }
 
+    /// Does what other threads ask, from now on.
+    pub fn listen(&mut self, requests: Requests) {
+        self.requests = Some(requests);
+    }
+
     /// For tests: steps of the real-time clock to be imagined from `start` on, and a shift in ns
     /// by which departures are held back behind the account's back.
     pub fn inject(&mut self, start: Instant, steps: Vec<ClockStep>, shift: Option<u64>) {
@@ -97,12 +107,17 @@ impl<A: Account> Lane<A> {
 
     /// Reads, hands over, advances, releases. False when more packets are waiting.
     pub(super) fn turn(&mut self) -> io::Result<bool> {
+        // Before the read: what arrived before a change was asked for is then handed over first.
+        let asked = self.requests.as_ref().is_some_and(Requests::pending);
         let (drained, read_from) = self.read()?;
         self.hand_over();
         if drained {
             self.link.advance(read_from);
             self.stamps.advanced(read_from);
             self.collect();
+        }
+        if asked {
+            self.answer();
         }
         self.release()?;
         self.account.turned(&self.link);
@@ -127,6 +142,9 @@ impl<A: Account> Lane<A> {
     /// Takes the answers to the last verdicts, so that what the kernel had flushed is counted, and
     /// counts the packets that come with them: they are not ours any more.
     pub(super) fn close(&mut self) -> io::Result<()> {
+        if let Some(requests) = &self.requests {
+            requests.close();
+        }
         for _ in 0..MOST_READS_AT_CLOSE {
             if self.queue.receive(&mut self.batch)? == 0 {
                 break;
@@ -333,11 +351,6 @@ fn hold_back(shift: u64, from: Instant) -> Duration {
     monotonic().since(from)
 }
 
-/// A verdict that was refused because the kernel no longer holds the packet.
-fn is_flushed(received: Received<'_>) -> bool {
-    matches!(received, Received::Refused { error: libc::ENOENT, .. })
-}
-
 fn describe(
     held: &HeldPacket<'_>,
     classified: &Classified,
@@ -359,35 +372,6 @@ fn describe(
         priority: priority_of(classified.dscp),
         ..Packet::on_path(u64::from(id), arrival, len, classified.flow)
     }
-}
-
-fn verdict(output: &Output) -> Verdict<'static> {
-    let (packet, accept, mark) = match output {
-        Output::Depart { packet, mark, .. } => (packet, true, kernel_mark(*mark)),
-        Output::Drop { packet, .. } => (packet, false, 0),
-    };
-    Verdict { id: packet_id(packet.handle), accept, mark: Some(mark), payload: None }
-}
-
-/// The mark carried the arrival stamp; the receiver's side shall not see it.
-pub(super) fn kernel_mark(mark: Mark) -> u32 {
-    match mark {
-        Mark::Ce => CE_MARK,
-        Mark::None | Mark::Decided => 0,
-    }
-}
-
-/// The kernel's id of a packet that was handed to the link.
-pub(super) fn packet_id(handle: u64) -> u32 {
-    u32::try_from(handle & 0xffff_ffff).expect("32 bits are left")
-}
-
-pub(super) fn send_all(queue: &mut Queue, verdicts: &[Verdict<'_>]) -> io::Result<()> {
-    let mut sent = 0;
-    while sent < verdicts.len() {
-        sent += queue.send(&verdicts[sent..])?;
-    }
-    Ok(())
 }
 
 /// 16 reads of 64: about a millisecond of work, after which what is due is released.

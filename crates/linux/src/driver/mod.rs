@@ -8,7 +8,9 @@ mod account;
 mod copies;
 mod lane;
 mod means;
+mod remote;
 mod stamp;
+mod verdict;
 mod watchdog;
 
 use std::io;
@@ -19,9 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use punctual_sched::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 
-pub use self::account::{Account, Arrived, LaneCounts, Released};
+pub use self::account::{Account, Arrived, LaneCounts, Released, Source};
 pub use self::lane::Lane;
 pub use self::means::{Means, Policy};
+pub use self::remote::{Applied, Refused, Remote, Requests, Seen, remote};
 pub use self::stamp::{ClockStep, Reading, StampCounts, StampReader};
 pub use self::watchdog::{Plan, PolicyChange, Precision, RealtimeBudget, Style, Watchdog};
 

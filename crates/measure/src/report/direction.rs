@@ -297,7 +297,7 @@ pub fn keep_top_flows(mut flows: Vec<Flow>) -> (Vec<Flow>, Option<FlowRest>) {
 const MAX_FLOWS: usize = 64;
 
 /// Changes listed one by one: ten seconds at 1,000 changes/s.
-const MAX_CHANGES: usize = 10_000;
+pub const MAX_CHANGES: usize = 10_000;
 
 #[cfg(test)]
 mod tests {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use punctual_linux::driver::{Account, Arrived, Released};
+use punctual_linux::driver::{Account, Arrived, Released, Source};
 use punctual_measure::{Histogram, LatenessRecorder, difference_ns, report};
 use punctual_sched::classify::Classified;
-use punctual_sched::{Instant, Link, Output, Packet, Snapshot};
+use punctual_sched::{Change, Instant, Link, Output, Packet, Snapshot};
 
+use super::changes::Changes;
 use super::flows::FlowTable;
 use crate::log::LogSender;
 use crate::witness::ProbeLedger;
@@ -22,6 +23,7 @@ pub(super) struct DirectionAccount {
     lateness: LatenessRecorder,
     rate: RateMeter,
     flows: FlowTable,
+    changes: Changes,
     live: Arc<Live>,
     probes: Option<ProbeLedger>,
 }
@@ -62,8 +64,13 @@ struct Delays {
 
 impl DirectionAccount {
     /// An account whose late departures are those above `tolerance_ns`; `frame_extra` bytes are
-    /// what the rate counts beside each wire packet.
-    pub(super) fn new(tolerance_ns: i64, frame_extra: i64, live: Arc<Live>) -> Self {
+    /// what the rate counts beside each wire packet. The run began at `start`.
+    pub(super) fn new(
+        tolerance_ns: i64,
+        frame_extra: i64,
+        live: Arc<Live>,
+        start: Instant,
+    ) -> Self {
         Self {
             log: None,
             arrivals: 0,
@@ -71,6 +78,7 @@ impl DirectionAccount {
             lateness: LatenessRecorder::new(tolerance_ns),
             rate: RateMeter { frame_extra, ..RateMeter::default() },
             flows: FlowTable::default(),
+            changes: Changes::new(start),
             live,
             probes: None,
         }
@@ -103,7 +111,7 @@ impl DirectionAccount {
         &self.lateness
     }
 
-    /// Fills in what the report says of delays, lateness, rate and flows.
+    /// Fills in what the report says of delays, lateness, rate, flows and changes.
     pub(super) fn fill(&self, direction: &mut report::Direction) {
         direction.delay = report::Delays {
             total: self.delays.total.distribution(),
@@ -116,6 +124,7 @@ impl DirectionAccount {
         direction.lateness = self.lateness.lateness();
         direction.rate = self.rate.rate();
         (direction.flows, direction.flows_rest) = self.flows.report();
+        self.changes.fill(direction);
     }
 
     /// A packet's number on this lane, from the half of it that its handle carries.
@@ -180,6 +189,13 @@ impl Account for DirectionAccount {
             histogram.record(difference_ns(stage.as_nanos(), 0));
         }
         self.rate.departed(packet, *due);
+    }
+
+    fn changed(&mut self, at: Instant, asked: Option<Instant>, change: &Change, _: Source) {
+        if let Some(log) = &mut self.log {
+            log.change(at, change);
+        }
+        self.changes.push(at, asked, change);
     }
 
     fn turned(&mut self, link: &Link) {

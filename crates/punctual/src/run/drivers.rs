@@ -4,7 +4,8 @@ use std::io;
 use std::thread::{Builder, JoinHandle};
 
 use anyhow::{Context, Result, anyhow, bail};
-use punctual_linux::driver::{Driver, Lane, Stop, Stopped};
+use punctual_linux::driver::{Driver, Lane, Remote, Stop, Stopped, remote};
+use punctual_sched::Duration;
 
 use super::account::DirectionAccount;
 use super::links::Links;
@@ -16,6 +17,8 @@ use crate::log::Direction;
 #[derive(Debug)]
 pub(super) struct Drivers {
     threads: Vec<Thread>,
+    /// The ways to the directions' links, up first.
+    remotes: Vec<Remote>,
     /// They were told to stop.
     asked: bool,
 }
@@ -38,9 +41,14 @@ impl Drivers {
             groups.push(("link-up", vec![Direction::Up], lanes));
             groups.push(("link-down", vec![Direction::Down], down));
         }
-        let mut threads = Vec::new();
-        for (name, directions, lanes) in groups {
+        let (mut threads, mut remotes) = (Vec::new(), Vec::new());
+        for (name, directions, mut lanes) in groups {
             let stop = Stop::new()?;
+            for lane in &mut lanes {
+                let (remote, requests) = remote(&stop);
+                lane.listen(requests);
+                remotes.push(remote);
+            }
             let driver = Driver::new(lanes, options.precision.into(), stop.clone());
             let handle = Builder::new()
                 .name(name.to_owned())
@@ -48,7 +56,21 @@ impl Drivers {
                 .context("cannot start the link's thread; raise the limit of processes")?;
             threads.push(Thread { name, directions, stop, handle });
         }
-        Ok(Self { threads, asked: false })
+        Ok(Self { threads, remotes, asked: false })
+    }
+
+    /// The way to one direction's link.
+    pub(super) fn remote(&self, direction: Direction) -> &Remote {
+        &self.remotes[direction.index()]
+    }
+
+    /// The longer of the directions' delays in force; of `links`, where nobody answers.
+    pub(super) fn longest_delay(&self, links: &Links) -> Duration {
+        let [up, down] = Direction::BOTH.map(|direction| {
+            let seen = self.remote(direction).snapshot();
+            seen.map_or_else(|_| links.of(direction).delay, |seen| seen.config.delay)
+        });
+        up.max(down)
     }
 
     /// Has each look at its queue.

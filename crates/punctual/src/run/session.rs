@@ -182,7 +182,7 @@ impl<'a> Session<'a> {
             drivers.borrow().nudge();
             live.iter().zip(turns).all(|(live, before)| live.is_empty_since(before))
         };
-        let patience = DRAIN + links.up.delay.max(links.down.delay);
+        let patience = DRAIN + drivers.borrow().longest_delay(links);
         supervisor.wait_until(monotonic() + patience, arrived)?;
 
         // The link is driven until nobody is left to send: so what it has not read is counted.
@@ -279,7 +279,7 @@ fn lanes(
         let config = request.links.of(direction);
         let link = Link::new(config, direction_seed(request.seed, direction), start)?;
         let live = Arc::clone(&live[direction.index()]);
-        let mut account = summary::account(config, request.options.late, live);
+        let mut account = summary::account(config, request.options.late, live, start);
         if let Some(log) = log {
             account.log_to(log);
         }

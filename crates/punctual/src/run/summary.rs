@@ -13,7 +13,7 @@ use punctual_measure::verdict::Facts;
 use punctual_measure::{difference_ns, judge};
 use punctual_sched::config::{Gso, Limit};
 use punctual_sched::queue::show;
-use punctual_sched::{Duration, LinkConfig, Snapshot};
+use punctual_sched::{Duration, Instant, LinkConfig, Snapshot};
 
 use super::account::{DirectionAccount, Live};
 use super::flows::drops_by_name;
@@ -25,7 +25,10 @@ use crate::log::Direction as Way;
 /// One direction when it has stopped.
 pub(super) struct LaneEnd {
     pub(super) direction: Way,
+    /// In force at the end.
     pub(super) config: LinkConfig,
+    /// `limit` as it was asked for in words of time, while what came of that is in force.
+    pub(super) limit_asked: Option<Duration>,
     pub(super) account: DirectionAccount,
     pub(super) snapshot: Snapshot,
     pub(super) counts: LaneCounts,
@@ -50,14 +53,15 @@ pub(super) fn tolerance_ns(link: &LinkConfig, late: Option<Duration>) -> i64 {
     )
 }
 
-/// An account for `link`.
+/// An account for `link`, of a run that began at `start`.
 pub(super) fn account(
     link: &LinkConfig,
     late: Option<Duration>,
     live: Arc<Live>,
+    start: Instant,
 ) -> DirectionAccount {
     let extra = i64::from(link.framing) + i64::from(link.overhead);
-    DirectionAccount::new(tolerance_ns(link, late), extra, live)
+    DirectionAccount::new(tolerance_ns(link, late), extra, live, start)
 }
 
 /// Takes a stopped driver apart.
@@ -88,11 +92,12 @@ pub(super) fn take_apart(
     };
     let lanes = stopped.lanes.into_iter().zip(directions).map(|(lane, &direction)| {
         let (counts, end) = (lane.counts(), lane.latest());
-        let snapshot = lane.link().snapshot();
+        let (snapshot, config) = (lane.link().snapshot(), lane.link().config().clone());
         let mut account = lane.into_account();
         account.finish_log(end, &snapshot);
-        let config = links.of(direction).clone();
-        LaneEnd { direction, config, account, snapshot, counts, wakes: wakes.clone() }
+        let limit_asked = limit_asked(links.of(direction), &config);
+        let wakes = wakes.clone();
+        LaneEnd { direction, config, limit_asked, account, snapshot, counts, wakes }
     });
     let lanes = lanes.collect();
     (end, lanes)
@@ -106,7 +111,7 @@ pub(super) fn direction(
 ) -> Direction {
     let LaneEnd { snapshot, counts, config, .. } = lane;
     let mut direction = Direction {
-        link: in_force(config),
+        link: in_force(lane),
         queue: queue(config, snapshot),
         gso: if config.resolved_gso() == Gso::Keep { "keep" } else { "split" }.to_owned(),
         packets: report::Packets {
@@ -163,15 +168,26 @@ fn queue(config: &LinkConfig, snapshot: &Snapshot) -> report::Queue {
     }
 }
 
+/// `limit` of the link that was asked for, if it was a time and the link that is in force still has
+/// what came of it.
+fn limit_asked(asked: &LinkConfig, in_force: &LinkConfig) -> Option<Duration> {
+    match asked.limit {
+        Some(Limit::Time(time)) if asked.with_limit_resolved().limit == in_force.limit => {
+            Some(time)
+        }
+        _ => None,
+    }
+}
+
 /// Every parameter with its value in force: the limit and the treatment of bursts resolved.
-fn in_force(config: &LinkConfig) -> std::collections::BTreeMap<String, String> {
-    let resolved = config.with_limit_resolved();
+fn in_force(lane: &LaneEnd) -> std::collections::BTreeMap<String, String> {
+    let entries = lane.config.entries().into_iter();
     let mut entries: std::collections::BTreeMap<String, String> =
-        resolved.entries().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    if let Some(asked @ Limit::Time(_)) = config.limit {
+        entries.map(|(name, value)| (name.to_owned(), value)).collect();
+    if let Some(asked) = lane.limit_asked {
         entries.insert("limit.asked".to_owned(), asked.to_string());
     }
-    if resolved.limit.is_none() {
+    if lane.config.limit.is_none() {
         entries.insert("limit".to_owned(), "none".to_owned());
     }
     entries

@@ -1,0 +1,90 @@
+//! The live changes of one direction, as the report lists them.
+
+use punctual_measure::report;
+use punctual_sched::{Change, Instant, LinkConfig};
+
+/// Collects changes on the driver's thread: the first are kept, the others counted.
+#[derive(Debug)]
+pub(super) struct Changes {
+    start: Instant,
+    first: Vec<(Instant, Option<Instant>, Change)>,
+    beyond: u64,
+}
+
+impl Changes {
+    /// None yet of a run that began at `start`.
+    pub(super) fn new(start: Instant) -> Self {
+        Self { start, first: Vec::with_capacity(report::MAX_CHANGES), beyond: 0 }
+    }
+
+    /// The link changed at `at`, as asked for at `asked`.
+    pub(super) fn push(&mut self, at: Instant, asked: Option<Instant>, change: &Change) {
+        if self.first.len() < report::MAX_CHANGES {
+            self.first.push((at, asked, change.clone()));
+        } else {
+            self.beyond += 1;
+        }
+    }
+
+    /// Lists them.
+    pub(super) fn fill(&self, direction: &mut report::Direction) {
+        for (at, asked, change) in &self.first {
+            direction.push_change(report::Change {
+                at_ns: at.signed_since(self.start),
+                asked_ns: asked.map(|asked| asked.signed_since(self.start)),
+                values: values(change).map(|(name, value)| (name.to_owned(), value)).collect(),
+            });
+        }
+        direction.changes_omitted += self.beyond;
+    }
+}
+
+/// The parameters that a change names, and what it says, in the words of the command line.
+fn values(change: &Change) -> impl Iterator<Item = (&'static str, String)> {
+    let Change { rate, delay, jitter, loss, limit } = change;
+    let loss = loss.map(|loss| {
+        let entries = LinkConfig { loss, ..LinkConfig::default() }.entries();
+        let named = entries.into_iter().find(|(name, _)| *name == "loss");
+        named.map_or_else(String::new, |(_, value)| value)
+    });
+    [
+        rate.map(|rate| ("rate", rate.to_string())),
+        delay.map(|delay| ("delay", delay.to_string())),
+        jitter.map(|jitter| ("jitter", jitter.to_string())),
+        loss.map(|loss| ("loss", loss)),
+        limit.map(|limit| ("limit", limit.to_string())),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_listed_in_the_words_of_the_command_line() {
+        let start = Instant::from_nanos(1_000);
+        let mut changes = Changes::new(start);
+        let change = Change::parse("rate=19mbit delay=5ms loss=1% limit=20p", "set").unwrap();
+        changes.push(Instant::from_nanos(3_500), Some(Instant::from_nanos(2_000)), &change);
+        changes.push(Instant::from_nanos(4_000), None, &Change::parse("rate=0", "set").unwrap());
+        let mut direction = report::Direction::default();
+        changes.fill(&mut direction);
+        let [first, second] = &direction.changes[..] else { panic!("{direction:?}") };
+        assert_eq!((first.at_ns, first.asked_ns), (2_500, Some(1_000)));
+        let words: Vec<_> = first.values.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        assert_eq!(words, ["delay=5ms", "limit=20p", "loss=1%", "rate=19mbit"]);
+        assert_eq!((second.asked_ns, second.values["rate"].as_str()), (None, "0bit"));
+    }
+
+    #[test]
+    fn changes_beyond_the_first_are_counted() {
+        let mut changes = Changes::new(Instant::ZERO);
+        let change = Change::parse("rate=1mbit", "set").unwrap();
+        (0..report::MAX_CHANGES + 3).for_each(|_| changes.push(Instant::ZERO, None, &change));
+        let mut direction = report::Direction::default();
+        changes.fill(&mut direction);
+        assert_eq!((direction.changes.len(), direction.changes_omitted), (10_000, 3));
+    }
+}
