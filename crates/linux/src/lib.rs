@@ -3,6 +3,7 @@
 //! The only `unsafe` of the workspace is in `sys`, each block with its reason.
 
 pub mod clock;
+pub mod control;
 pub mod driver;
 pub mod fault;
 pub mod host;

@@ -4,6 +4,7 @@ use punctual_sched::classify::Classified;
 use punctual_sched::{Change, Duration, Instant, Link, Output, Packet};
 
 use super::stamp::StampCounts;
+use crate::control::Ignored;
 
 /// Where a lane tells what happened, in the order in which it happened: the log, the statistics.
 pub trait Account {
@@ -26,6 +27,9 @@ pub trait Account {
     /// that is known.
     fn changed(&mut self, _at: Instant, _asked: Option<Instant>, _: &Change, _: Source) {}
 
+    /// Something that stood in the control block was not done, at event time `at`.
+    fn ignored(&mut self, _at: Instant, _: &Ignored) {}
+
     /// One turn of the loop is over; `link` is as it was left.
     fn turned(&mut self, _link: &Link) {}
 }
@@ -35,6 +39,10 @@ pub trait Account {
 pub enum Source {
     /// A [`Remote`](super::Remote).
     Remote,
+    /// The rate word of the control block.
+    Word,
+    /// A set of values in the control block.
+    Set,
 }
 
 /// A packet as it is handed to the link.

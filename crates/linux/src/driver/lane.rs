@@ -1,20 +1,22 @@
 //! One direction on real packets: a queue of the kernel and the link that decides for it.
 
 mod changes;
+mod release;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use punctual_sched::classify::{Classified, PayloadKind, classify, wire_length};
 use punctual_sched::packet::priority_of;
-use punctual_sched::{Deadline, Duration, Instant, Link, Output, Packet};
+use punctual_sched::{Deadline, Duration, Instant, Link, Output, Packet, Rate};
 
-use super::account::{Account, Arrived, LaneCounts, Released};
-use super::copies::{self, Copies};
+use super::account::{Account, Arrived, LaneCounts};
+use super::copies::Copies;
 use super::remote::Requests;
 use super::stamp::{ClockStep, Reading, StampReader};
-use super::verdict::{is_flushed, send_all, verdict};
+use super::verdict::is_flushed;
 use crate::clock::monotonic;
+use crate::control::Watch;
 use crate::netfilter::nfqueue::{Batch, HeldPacket, PacketInfo, Queue, Received, Verdict};
 use crate::wire::Egress;
 
@@ -32,6 +34,7 @@ pub struct Lane<A> {
     /// Only where packets are corrupted or duplicated.
     copies: Option<Box<Copies>>,
     requests: Option<Requests>,
+    watch: Option<Watch>,
     mtu: u32,
     stamped: bool,
     /// Packets handed to the link so far.
@@ -57,9 +60,10 @@ impl<A: Account> Lane<A> {
             stamps: StampReader::new(start, Vec::new()),
             arrivals: Vec::with_capacity(BATCHES_PER_TURN * Queue::BATCH),
             outputs: Vec::with_capacity(BATCHES_PER_TURN * Queue::BATCH),
-            verdicts: Vec::with_capacity(VERDICTS_PER_CALL),
+            verdicts: Vec::with_capacity(release::VERDICTS_PER_CALL),
             copies: None,
             requests: None,
+            watch: None,
             mtu,
             stamped: true,
             number: 0,
@@ -92,6 +96,11 @@ impl<A: Account> Lane<A> {
         self.requests = Some(requests);
     }
 
+    /// Follows the words of a control block, from now on: every turn looks at them.
+    pub fn follow(&mut self, watch: Watch) {
+        self.watch = Some(watch);
+    }
+
     /// For tests: steps of the real-time clock to be imagined from `start` on, and a shift in ns
     /// by which departures are held back behind the account's back.
     pub fn inject(&mut self, start: Instant, steps: Vec<ClockStep>, shift: Option<u64>) {
@@ -110,15 +119,21 @@ impl<A: Account> Lane<A> {
         // Before the read: what arrived before a change was asked for is then handed over first.
         let asked = self.requests.as_ref().is_some_and(Requests::pending);
         let (drained, read_from) = self.read()?;
+        // After the read: what was stored before a packet was sent holds for that packet.
+        let found = self.look(read_from);
         self.hand_over();
         if drained {
             self.link.advance(read_from);
             self.stamps.advanced(read_from);
             self.collect();
         }
+        if let Some(found) = found {
+            self.carry_out(found, self.latest());
+        }
         if asked {
             self.answer();
         }
+        self.settle();
         self.release()?;
         self.account.turned(&self.link);
         Ok(drained)
@@ -128,6 +143,12 @@ impl<A: Account> Lane<A> {
     pub(super) fn deadline(&self) -> Option<Instant> {
         let deadline: Option<Deadline> = self.link.next_event();
         deadline.map(|deadline| deadline.at)
+    }
+
+    /// Whether the words of a control block are to be looked at although nothing else happens.
+    pub(super) fn must_look(&self) -> bool {
+        let paused = || self.link.config().rate == Rate::PAUSE;
+        self.watch.is_some() && (self.link.next_event().is_some() || paused())
     }
 
     /// Nothing is held.
@@ -258,97 +279,6 @@ impl<A: Account> Lane<A> {
             }
         }
     }
-
-    /// Tells the kernel, a bounded number of packets a call so that none waits for many others.
-    fn release(&mut self) -> io::Result<()> {
-        if self.outputs.is_empty() {
-            return Ok(());
-        }
-        let outputs = self.take_outputs();
-        for chunk in outputs.chunks(VERDICTS_PER_CALL) {
-            match self.copies.take() {
-                None => self.release_by_verdict(chunk)?,
-                Some(mut copies) => {
-                    let released = self.release_copies(&mut copies, chunk);
-                    self.copies = Some(copies);
-                    released?;
-                }
-            }
-        }
-        self.outputs = outputs;
-        self.outputs.clear();
-        Ok(())
-    }
-
-    fn take_outputs(&mut self) -> Vec<Output> {
-        let outputs = core::mem::take(&mut self.outputs);
-        let Some(change) = self.injected_fates else { return outputs };
-        let outputs = change(outputs);
-        if let Some(copies) = &mut self.copies {
-            copies::duplicates_of(&outputs).for_each(|handle| copies.duplicated(handle));
-        }
-        outputs
-    }
-
-    fn release_by_verdict(&mut self, chunk: &[Output]) -> io::Result<()> {
-        self.verdicts.clear();
-        self.verdicts.extend(chunk.iter().map(verdict));
-        let called = monotonic();
-        let hidden = hold_back(self.shift, called);
-        send_all(&mut self.queue, &self.verdicts)?;
-        self.account_for(chunk, called, monotonic() - hidden);
-        Ok(())
-    }
-
-    /// The same where a fate may need the packet's bytes: verdicts share a call up to the next
-    /// copy that is sent.
-    fn release_copies(&mut self, copies: &mut Copies, chunk: &[Output]) -> io::Result<()> {
-        let mut rest = chunk;
-        while let Some((verdicts, copy)) = copies.plan(rest) {
-            let (before, after) = rest.split_at(verdicts);
-            self.give_verdicts(copies, before)?;
-            let called = monotonic();
-            let hidden = hold_back(self.shift, called);
-            copies.send(&copy);
-            self.account_for(&after[..1], called, monotonic() - hidden);
-            rest = &after[1..];
-        }
-        self.give_verdicts(copies, rest)?;
-        copies.finish();
-        Ok(())
-    }
-
-    fn give_verdicts(&mut self, copies: &mut Copies, fates: &[Output]) -> io::Result<()> {
-        let called = monotonic();
-        let hidden = hold_back(self.shift, called);
-        copies.give_verdicts(&mut self.queue)?;
-        self.account_for(fates, called, monotonic() - hidden);
-        Ok(())
-    }
-
-    fn account_for(&mut self, fates: &[Output], called: Instant, returned: Instant) {
-        for output in fates {
-            match output {
-                Output::Depart { due, .. } => {
-                    let released = Released { output, due: *due, called, returned };
-                    self.account.released(&released);
-                }
-                Output::Drop { .. } => self.account.dropped(output),
-            }
-        }
-    }
-}
-
-/// For tests of the witness: lets the injected shift pass, and says how much time that took.
-fn hold_back(shift: u64, from: Instant) -> Duration {
-    if shift == 0 {
-        return Duration::ZERO;
-    }
-    let until = from + Duration::from_nanos(shift);
-    while monotonic() < until {
-        core::hint::spin_loop();
-    }
-    monotonic().since(from)
 }
 
 fn describe(
@@ -378,6 +308,3 @@ fn describe(
 const BATCHES_PER_TURN: usize = 16;
 /// Enough for a million packets: a peer that floods on must not keep a run from ending.
 const MOST_READS_AT_CLOSE: usize = 16_384;
-/// One verdict takes about a microsecond inside the call: a larger batch would make its first
-/// packet's lateness look like its last one's.
-const VERDICTS_PER_CALL: usize = 32;

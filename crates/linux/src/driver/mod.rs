@@ -55,6 +55,8 @@ pub struct Wakes {
     pub timer: u64,
     /// Sleeps that a packet ended.
     pub packet: u64,
+    /// Sleeps that ended to look at a control block.
+    pub control: u64,
     /// Spins before a deadline.
     pub spins: u64,
     /// Nanoseconds spun.
@@ -196,8 +198,13 @@ impl<A: Account> Driver<A> {
             Plan::Now => Ok(()),
             Plan::Sleep(until) => {
                 let span = until.map_or(LONGEST_SLEEP, |until| until.since(now));
-                let packet = self.poll(Some(span.min(LONGEST_SLEEP)))?;
-                waiting.slept(now, until, packet);
+                // The lateness of such a wake is not learnt from: it is nobody's deadline.
+                let (until, longest, purpose) = match self.look_within() {
+                    Some(look) if look < span => (None, look, Purpose::Look),
+                    _ => (until, LONGEST_SLEEP, Purpose::Deadline),
+                };
+                let packet = self.poll(Some(span.min(longest)))?;
+                waiting.slept(now, until, (packet, purpose));
                 Ok(())
             }
             Plan::Spin(until) => {
@@ -206,6 +213,13 @@ impl<A: Account> Driver<A> {
                 Ok(())
             }
         }
+    }
+
+    /// How long the thread may sleep before it has to look at a control block.
+    fn look_within(&self) -> Option<Duration> {
+        let eco = self.precision == Precision::Eco;
+        let span = if eco { LOOK_ECO } else { LOOK };
+        self.lanes.iter().any(Lane::must_look).then_some(span)
     }
 
     /// Spins to the deadline or until there is something to read, at most as long as a sleep may
@@ -243,6 +257,13 @@ impl<A: Account> Driver<A> {
     }
 }
 
+/// What a sleep is to end for, if no packet ends it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Deadline,
+    Look,
+}
+
 /// What a thread learns from its waits.
 struct Waiting {
     watchdog: Watchdog,
@@ -254,7 +275,7 @@ struct Waiting {
 impl Waiting {
     /// A sleep that began at `from` is over, by a packet or by time: at `until` or before, to look
     /// at the queue.
-    fn slept(&mut self, from: Instant, until: Option<Instant>, packet: bool) {
+    fn slept(&mut self, from: Instant, until: Option<Instant>, (packet, purpose): (bool, Purpose)) {
         let woke = monotonic();
         if let Some(budget) = &mut self.budget {
             budget.awake(self.awake_since, from);
@@ -262,6 +283,8 @@ impl Waiting {
         self.awake_since = woke;
         if packet {
             self.wakes.packet += 1;
+        } else if purpose == Purpose::Look {
+            self.wakes.control += 1;
         } else if let Some(wanted) = until.filter(|&wanted| wanted <= woke) {
             self.watchdog.woke(wanted, woke);
             let late = woke.since(wanted).as_nanos();
@@ -300,6 +323,11 @@ fn run_queue_wait() -> Option<u64> {
 }
 
 const LAST_STRETCH: Duration = Duration::from_micros(3);
+
+/// How long a store may go unseen while packets are held: 1 ms less what a wake is late.
+const LOOK: Duration = Duration::from_micros(900);
+/// The same where precision is worth less than rest.
+const LOOK_ECO: Duration = Duration::from_millis(10);
 
 /// An arrival stamp says when within 4.29 s. Who looks at the empty queue more often than that
 /// knows which 4.29 s it means.

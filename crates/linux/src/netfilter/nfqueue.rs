@@ -160,6 +160,11 @@ impl Queue {
         Ok(())
     }
 
+    /// Whether bursts come as one packet.
+    pub fn keeps_bursts(&self) -> bool {
+        self.config.gso
+    }
+
     /// Losses so far.
     pub fn losses(&self) -> io::Result<Losses> {
         Ok(Losses { receive_buffer: u64::from(netlink::drops(&self.socket)?) })

@@ -3,6 +3,7 @@
 //! Everything here is a thin, safe function over one or few system calls; policy lives above.
 #![expect(unsafe_code, reason = "raw system calls; each block says why it is sound")]
 
+pub(crate) mod memory;
 pub(crate) mod namespace;
 pub(crate) mod netlink;
 pub(crate) mod process;

@@ -75,7 +75,7 @@ pub(super) fn take_apart(
         timer: stopped.wakes.timer,
         spin: stopped.wakes.spins,
         packet: stopped.wakes.packet,
-        control: 0,
+        control: stopped.wakes.control,
         other: 0,
     };
     let end = DriverEnd {

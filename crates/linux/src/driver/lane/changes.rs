@@ -1,12 +1,69 @@
 //! How a lane's link is changed while it runs.
 
+use punctual_sched::config::Gso;
 use punctual_sched::{Change, ConfigError, Instant};
 
 use super::Lane;
+use crate::control::{Found, Ignored};
 use crate::driver::account::{Account, Source};
 use crate::driver::remote::{Answer, Applied, Question, Request, Requests, Seen};
 
 impl<A: Account> Lane<A> {
+    /// Looks at the words of the control block, packets having been read from `read_from` on and not
+    /// been handed over yet. Returns what is to be done after they have been: while anything is held
+    /// they came first. An idle link is changed before the first of them, as it would have been had
+    /// the driver been woken for the store.
+    #[inline]
+    pub(super) fn look(&mut self, read_from: Instant) -> Option<News> {
+        let news = self.watch.as_mut()?.look(read_from);
+        if news.iter().all(Option::is_none) {
+            return None;
+        }
+        let Some(first) = self.arrivals.iter().map(|arrived| arrived.packet.arrival).min() else {
+            return Some(news);
+        };
+        if !self.is_empty() {
+            return Some(news);
+        }
+        self.carry_out(news, first.min(read_from).max(self.latest()));
+        None
+    }
+
+    /// Does what was found in the control block, where that can be done.
+    #[inline(never)]
+    pub(super) fn carry_out(&mut self, news: News, at: Instant) {
+        for found in news.into_iter().flatten() {
+            let ignored = match found {
+                Found::Change(change, source) => self.change_as_found(&change, at, source).err(),
+                Found::Ignored(ignored) => Some(ignored),
+            };
+            if let Some(ignored) = ignored {
+                self.account.ignored(at, &ignored);
+            }
+        }
+    }
+
+    /// Has the rate word say what is in force.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.settle(self.link.config().rate);
+        }
+    }
+
+    fn change_as_found(
+        &mut self,
+        change: &Change,
+        at: Instant,
+        source: Source,
+    ) -> Result<(), Ignored> {
+        if !self.link.config().changes(change) {
+            return Ok(());
+        }
+        self.change(change, at, (None, source))
+            .map_err(|error| Ignored::refused(source, change, error))
+    }
+
     /// Does what others ask for, at the latest time given to the link.
     pub(super) fn answer(&mut self) {
         let requests = self.requests.as_ref().map_or_else(Vec::new, Requests::take);
@@ -47,9 +104,22 @@ impl<A: Account> Lane<A> {
         (asked, source): (Option<Instant>, Source),
     ) -> Result<(), ConfigError> {
         self.link.change(change, at)?;
+        self.cut_bursts();
         self.stamps.advanced(at);
         self.collect();
         self.account.changed(at, asked, change, source);
         Ok(())
     }
+
+    /// A link that has become slow, or tells packets apart, has bursts cut from now on. They stay
+    /// cut: a link that changes to and fro would have bursts of both kinds under way.
+    fn cut_bursts(&mut self) {
+        if self.queue.keeps_bursts() && self.link.config().resolved_gso() == Gso::Split {
+            // Fails only where the kernel is short of memory; the next change asks again.
+            let _ = self.queue.set_gso(false);
+        }
+    }
 }
+
+/// What one look found: a set, then a rate.
+pub(super) type News = [Option<Found>; 2];

@@ -1,30 +1,21 @@
-//! Links that are changed while they carry real packets.
+//! Changes from other threads of the process.
 
-#![expect(clippy::unwrap_used, reason = "these functions are tests, run by a runner of our own")]
-
-#[path = "support/driven.rs"]
-mod driven;
-mod support;
-#[path = "support/trial.rs"]
-mod trial;
-
-use std::process::ExitCode;
-
-use driven::{Driven, Event};
+use crate::driven::{Driven, Event};
+use crate::support::Test;
 use punctual_linux::clock::monotonic;
 use punctual_linux::driver::{Refused, Source};
 use punctual_linux::wait::sleep_until;
 use punctual_sched::DropReason::Limit;
 use punctual_sched::{Change, Duration, Rate};
 
-fn main() -> ExitCode {
-    let tests = tests![
+pub(crate) fn tests() -> Vec<Test> {
+    tests![
         a_change_from_another_thread_holds_for_what_comes_after,
         a_change_reaches_a_driver_that_sleeps,
         a_change_that_cannot_be_changes_nothing,
         a_paused_link_goes_on_when_it_is_told_to,
-    ];
-    support::run(&tests, trial::queues_packets)
+    ]
+    .into()
 }
 
 fn a_change_from_another_thread_holds_for_what_comes_after() {

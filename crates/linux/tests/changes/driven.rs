@@ -5,6 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use punctual_linux::clock::monotonic;
+use punctual_linux::control::Ignored;
 use punctual_linux::driver::{
     Account, Arrived, Driver, Lane, LaneCounts, Precision, Released, Remote, Source, Stop, Stopped,
     remote,
@@ -140,6 +141,7 @@ pub(crate) struct Ledger {
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Arrived(Instant),
+    Ignored(Ignored),
     Changed { at: Instant, asked: Option<Instant>, change: Change, source: Source },
     Released { arrival: Instant, due: Instant, stages: Stages },
     Dropped(DropReason),
@@ -155,6 +157,29 @@ impl Ledger {
             _ => None,
         });
         changes.collect()
+    }
+
+    /// What of the control block was not done.
+    pub(crate) fn ignored(&self) -> Vec<&Ignored> {
+        let ignored = self.events.iter().filter_map(|event| match event {
+            Event::Ignored(ignored) => Some(ignored),
+            _ => None,
+        });
+        ignored.collect()
+    }
+
+    /// How many packets arrived, left and were dropped.
+    pub(crate) fn fates(&self) -> [u64; 3] {
+        let mut counts = [0; 3];
+        for event in &self.events {
+            match event {
+                Event::Arrived(_) => counts[0] += 1,
+                Event::Released { .. } => counts[1] += 1,
+                Event::Dropped(_) => counts[2] += 1,
+                Event::Ignored(_) | Event::Changed { .. } => {}
+            }
+        }
+        counts
     }
 
     /// Arrival, due time and stages of each packet that left.
@@ -182,6 +207,10 @@ impl Account for Ledger {
         assert!(*due <= released.called);
         let event = Event::Released { arrival: packet.arrival, due: *due, stages: *stages };
         self.events.push(event);
+    }
+
+    fn ignored(&mut self, _: Instant, ignored: &Ignored) {
+        self.events.push(Event::Ignored(ignored.clone()));
     }
 
     fn changed(&mut self, at: Instant, asked: Option<Instant>, change: &Change, source: Source) {
