@@ -82,6 +82,11 @@ impl LatenessRecorder {
         &self.histogram
     }
 
+    /// Departures so far: early, below 50 us, below 1 ms, below 4 ms, and the rest.
+    pub fn buckets(&self) -> [u64; 5] {
+        self.buckets
+    }
+
     /// The figures of the report.
     pub fn lateness(&self) -> Lateness {
         let [early, lt_50us, lt_1ms, lt_4ms, ge_4ms] = self.buckets;

@@ -5,8 +5,8 @@
 
 use punctual_measure::report::{
     Bytes, Change, Delays, Device, Direction, Directions, Flow, FlowRest, Granted, Host,
-    Impairments, Jitter, Log, LostBefore, Packets, Peer, Queue, Rate, Report, RuleCounter, Run,
-    SCHEMA, Share, Stamps, Thread, Tool, Wakes, Witness, queues, text,
+    IgnoredStore, IgnoredStores, Impairments, Jitter, Log, LostBefore, Packets, Peer, Queue, Rate,
+    Report, RuleCounter, Run, SCHEMA, Share, Stamps, Thread, Tool, Wakes, Witness, queues, text,
 };
 use punctual_measure::spacing::{self, Received};
 use punctual_measure::verdict::Facts;
@@ -176,11 +176,13 @@ fn a_report_from_before_the_newer_keys_is_still_read() {
             assert!(section.remove(key).is_some(), "{key}");
         };
         drop("", "uncut_udp_bursts");
+        drop("", "ignored");
         drop("/lost_before", "unread_at_end");
         drop("/stamps", "longest_gap_ns");
     }
     let mut expected = filled();
     expected.directions.up.stamps.longest_gap_ns = None;
+    expected.directions.up.ignored = IgnoredStores::default();
     assert_eq!(serde_json::from_value::<Report>(json).unwrap(), expected);
 }
 
@@ -403,6 +405,16 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
             values: map(&[("rate", "10mbit")]),
         }],
         changes_omitted: 0,
+        ignored: IgnoredStores {
+            count: 101,
+            first: vec![IgnoredStore {
+                at_ns: 6_000 * MS,
+                place: "word".into(),
+                parameter: "rate".into(),
+                value: u64::MAX - 1,
+                reason: "out of range".into(),
+            }],
+        },
     }
 }
 

@@ -1,6 +1,6 @@
 //! One direction of the link: every packet's fate, every stage's delay, every departure's lateness.
 
-use super::Impairments;
+use super::{IgnoredStores, Impairments};
 use crate::distribution::Distribution;
 use crate::lateness::Lateness;
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,9 @@ pub struct Direction {
     pub changes: Vec<Change>,
     /// Changes beyond those.
     pub changes_omitted: u64,
+    /// What stood in the control block and was not done.
+    #[serde(default)]
+    pub ignored: IgnoredStores,
 }
 
 impl Direction {

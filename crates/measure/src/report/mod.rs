@@ -5,6 +5,7 @@
 
 mod direction;
 mod host;
+mod ignored;
 mod impairments;
 mod run;
 mod text;
@@ -15,6 +16,7 @@ pub use direction::{
     Queue, Rate, RuleCounter, Stamps, Wakes, keep_top_flows,
 };
 pub use host::{Granted, Host};
+pub use ignored::{IgnoredStore, IgnoredStores, MAX_IGNORED};
 pub use impairments::{Impairments, Jitter, Share};
 pub(crate) use run::share_ppm;
 pub use run::{Log, Peer, Run, Thread};

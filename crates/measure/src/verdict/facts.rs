@@ -47,6 +47,8 @@ pub struct Facts {
     pub queued: u64,
     /// Bursts of UDP that crossed uncut.
     pub uncut_udp_bursts: u64,
+    /// Stores to the control block that were not done.
+    pub ignored_stores: u64,
     /// Whether each direction's packets balance.
     pub balanced: bool,
     /// Log records that could not be written.
@@ -157,6 +159,7 @@ impl Facts {
             longest_gap_ns: worst(|d| d.stamps.longest_gap_ns),
             queued: sum(|d| d.packets.queued),
             uncut_udp_bursts: sum(|d| d.uncut_udp_bursts),
+            ignored_stores: sum(|d| d.ignored.count),
             balanced: both.into_iter().all(|d| d.packets.balanced()),
             log_lost_records: run.log.as_ref().map_or(0, |log| log.lost_records),
             peer_ended_early: run

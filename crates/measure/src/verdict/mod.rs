@@ -211,6 +211,11 @@ fn notes(facts: &Facts) -> Vec<Finding<Note>> {
             Note::UdpBursts,
             "UDP bursts crossed uncut, counted as if cut at the MTU: gso=split counts them",
         ),
+        counted(
+            facts.ignored_stores,
+            Note::IgnoredStores,
+            "stores to the control block ignored: `ignored` in the report names them",
+        ),
         untouched.then(|| {
             let steps = facts.clock_steps;
             Note::ClockStep.because(format!("clock stepped {steps} times, no packet touched"))

@@ -227,6 +227,8 @@ fn spoiled() -> (Run, Directions, Histogram) {
     directions.up.stamps.longest_gap_ns = Some(30 * MS);
     directions.up.uncut_udp_bursts = 8;
     directions.down.uncut_udp_bursts = 3;
+    directions.up.ignored.count = 2;
+    directions.down.ignored.count = 5;
     directions.up.delay.ingest.p50_ns = Some(5);
     directions.down.delay.ingest.p50_ns = Some(9);
     directions.down.lateness = down.lateness();
@@ -285,6 +287,7 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
         too_big: 0,
         queued: 10,
         uncut_udp_bursts: 11,
+        ignored_stores: 7,
         balanced: true,
         log_lost_records: 4,
         peer_ended_early: true,
@@ -337,6 +340,7 @@ fn every_note_has_its_word_in_json_and_fits_its_line() {
         log_lost_records: n,
         queued: n,
         uncut_udp_bursts: n,
+        ignored_stores: n,
         peer_ended_early: true,
         departures: 999,
         ..quiet()
@@ -350,7 +354,7 @@ fn every_note_has_its_word_in_json_and_fits_its_line() {
         assert!(note.text.len() <= 89, "{} columns: {}", note.text.len(), note.text);
         words.insert(note.word);
     }
-    assert_eq!(words.len(), 10);
+    assert_eq!(words.len(), 11);
 }
 
 #[test]
@@ -361,16 +365,19 @@ fn the_note_that_weighs_most_comes_first() {
         log_lost_records: 1,
         queued: 1,
         uncut_udp_bursts: 1,
+        ignored_stores: 1,
         peer_ended_early: true,
         departures: 999,
         ..quiet()
     };
     let after = [Note::PeerEndedEarly, Note::FewPackets, Note::Steal];
-    let first = [Note::LogIncomplete, Note::StampsReplaced, Note::CutOff, Note::UdpBursts];
-    assert_eq!(notes(&facts), [&first[..], &after].concat());
+    let bursts = [Note::UdpBursts, Note::IgnoredStores];
+    let first = [Note::LogIncomplete, Note::StampsReplaced, Note::CutOff];
+    assert_eq!(notes(&facts), [&first[..], &bursts, &after].concat());
     (facts.stamps_replaced, facts.clock_steps) = (0, 1);
-    let first = [Note::LogIncomplete, Note::CutOff, Note::UdpBursts, Note::ClockStep];
-    assert_eq!(notes(&facts), [&first[..], &after].concat());
+    let first = [Note::LogIncomplete, Note::CutOff];
+    let expected = [&first[..], &bursts, &[Note::ClockStep], &after].concat();
+    assert_eq!(notes(&facts), expected);
 }
 
 #[test]

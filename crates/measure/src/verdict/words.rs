@@ -92,6 +92,8 @@ pub enum Note {
     WitnessAgrees,
     /// Bursts of UDP crossed uncut, so that packets are an estimate.
     UdpBursts,
+    /// Something in the control block was no value, or no link can have it.
+    IgnoredStores,
 }
 
 impl Note {
@@ -109,6 +111,7 @@ impl Note {
             Self::CutOff => "cut_off",
             Self::WitnessAgrees => "witness_agrees",
             Self::UdpBursts => "udp_bursts",
+            Self::IgnoredStores => "ignored_stores",
         }
     }
 
