@@ -8,7 +8,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -60,6 +60,20 @@ impl RunDirectory {
     /// The run's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Makes `name` in the directory a symbolic link to `target`.
+    pub fn lead(&self, name: &str, target: &Path) -> Result<()> {
+        let path = self.path.join(name);
+        match fs::remove_file(&path) {
+            // Of a run that was killed, in a directory that could not be removed.
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+            }
+        }
+        symlink(target, &path).with_context(|| format!("cannot create {}", path.display()))
     }
 
     fn try_claim(base: &Path, name: &str) -> Result<Option<Self>> {
@@ -324,7 +338,7 @@ mod tests {
         for name in ["lab", "odd"] {
             fs::create_dir(base.join(name)).unwrap();
             // Cannot be opened: a link to itself, and that also by root.
-            std::os::unix::fs::symlink("lock", base.join(name).join("lock")).unwrap();
+            symlink("lock", base.join(name).join("lock")).unwrap();
         }
         fs::write(base.join("lab-2"), "a file").unwrap();
         let live = RunDirectory::claim(&base, None).unwrap();

@@ -165,6 +165,11 @@ impl Link {
         Ok(())
     }
 
+    /// The latest time given.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
     /// The parameters in force, `limit` resolved.
     pub fn config(&self) -> &LinkConfig {
         &self.config

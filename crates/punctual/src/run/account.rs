@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use punctual_linux::control::{Figures, Ignored, StatsWriter};
 use punctual_linux::driver::{Account, Arrived, Released, Source};
 use punctual_measure::{Histogram, LatenessRecorder, difference_ns, report};
 use punctual_sched::classify::Classified;
-use punctual_sched::{Change, Instant, Link, Output, Packet, Snapshot};
+use punctual_sched::{Change, Duration, Instant, Link, LinkConfig, Output, Packet, Snapshot};
 
 use super::changes::Changes;
 use super::flows::FlowTable;
+use super::summary::tolerance_ns;
 use crate::log::LogSender;
 use crate::witness::ProbeLedger;
 
@@ -24,7 +26,10 @@ pub(super) struct DirectionAccount {
     rate: RateMeter,
     flows: FlowTable,
     changes: Changes,
+    /// `--late`.
+    late: Option<Duration>,
     live: Arc<Live>,
+    stats: Option<StatsWriter>,
     probes: Option<ProbeLedger>,
 }
 
@@ -63,23 +68,26 @@ struct Delays {
 }
 
 impl DirectionAccount {
-    /// An account whose late departures are those above `tolerance_ns`; `frame_extra` bytes are
-    /// what the rate counts beside each wire packet. The run began at `start`.
+    /// An account of `link`, of a run that began at `start`; departures later than `late` are late,
+    /// or as the link implies.
     pub(super) fn new(
-        tolerance_ns: i64,
-        frame_extra: i64,
+        link: &LinkConfig,
+        late: Option<Duration>,
         live: Arc<Live>,
         start: Instant,
     ) -> Self {
+        let frame_extra = i64::from(link.framing) + i64::from(link.overhead);
         Self {
             log: None,
             arrivals: 0,
             delays: Delays::default(),
-            lateness: LatenessRecorder::new(tolerance_ns),
+            lateness: LatenessRecorder::new(tolerance_ns(link, late)),
             rate: RateMeter { frame_extra, ..RateMeter::default() },
             flows: FlowTable::default(),
             changes: Changes::new(start),
+            late,
             live,
+            stats: None,
             probes: None,
         }
     }
@@ -87,6 +95,11 @@ impl DirectionAccount {
     /// Writes a log as well.
     pub(super) fn log_to(&mut self, log: LogSender) {
         self.log = Some(log);
+    }
+
+    /// Shows figures to other programs as well.
+    pub(super) fn show_by(&mut self, stats: StatsWriter) {
+        self.stats = Some(stats);
     }
 
     /// Keeps a ledger of probes, for the witness.
@@ -132,6 +145,19 @@ impl DirectionAccount {
         let low = packet.handle >> 32;
         let behind = (self.arrivals & 0xffff_ffff).wrapping_sub(low) & 0xffff_ffff;
         self.arrivals - behind
+    }
+
+    fn show(&mut self, link: &Link, snapshot: &Snapshot) {
+        let Some(stats) = &mut self.stats else { return };
+        stats.write(&Figures {
+            at: link.now(),
+            config: link.config(),
+            snapshot,
+            lateness: self.lateness.buckets(),
+            changes: self.changes.count(),
+            changed_at: self.changes.last(),
+            ignored: self.changes.ignored(),
+        });
     }
 
     fn fate(&mut self, output: &Output, released: Option<Instant>) {
@@ -198,8 +224,16 @@ impl Account for DirectionAccount {
         self.changes.push(at, asked, change);
     }
 
+    fn ignored(&mut self, at: Instant, ignored: &Ignored) {
+        self.changes.ignore(at, ignored);
+    }
+
     fn turned(&mut self, link: &Link) {
+        if self.changes.take_news() {
+            self.lateness.set_tolerance(tolerance_ns(link.config(), self.late));
+        }
         let snapshot = link.snapshot();
+        self.show(link, &snapshot);
         self.live.packets.store(snapshot.packets_out, Ordering::Relaxed);
         self.live.bytes.store(snapshot.bytes_out, Ordering::Relaxed);
         self.live.dropped.store(snapshot.dropped.iter().sum(), Ordering::Relaxed);

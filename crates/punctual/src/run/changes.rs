@@ -1,6 +1,8 @@
-//! The live changes of one direction, as the report lists them.
+//! The live changes of one direction, and what was ignored, as the report lists them.
 
-use punctual_measure::report;
+use punctual_linux::control::Ignored;
+use punctual_linux::driver::Source;
+use punctual_measure::report::{self, IgnoredStore, MAX_CHANGES, MAX_IGNORED};
 use punctual_sched::{Change, Instant, LinkConfig};
 
 /// Collects changes on the driver's thread: the first are kept, the others counted.
@@ -9,21 +11,63 @@ pub(super) struct Changes {
     start: Instant,
     first: Vec<(Instant, Option<Instant>, Change)>,
     beyond: u64,
+    last: Instant,
+    news: bool,
+    first_ignored: Vec<(Instant, Ignored)>,
+    ignored: u64,
 }
 
 impl Changes {
     /// None yet of a run that began at `start`.
     pub(super) fn new(start: Instant) -> Self {
-        Self { start, first: Vec::with_capacity(report::MAX_CHANGES), beyond: 0 }
+        Self {
+            start,
+            // Here and not on the driver's thread.
+            first: Vec::with_capacity(MAX_CHANGES),
+            beyond: 0,
+            last: Instant::ZERO,
+            news: false,
+            first_ignored: Vec::with_capacity(MAX_IGNORED),
+            ignored: 0,
+        }
     }
 
     /// The link changed at `at`, as asked for at `asked`.
     pub(super) fn push(&mut self, at: Instant, asked: Option<Instant>, change: &Change) {
-        if self.first.len() < report::MAX_CHANGES {
+        (self.last, self.news) = (at, true);
+        if self.first.len() < MAX_CHANGES {
             self.first.push((at, asked, change.clone()));
         } else {
             self.beyond += 1;
         }
+    }
+
+    /// Something was not done at `at`.
+    pub(super) fn ignore(&mut self, at: Instant, ignored: &Ignored) {
+        self.ignored += 1;
+        if self.first_ignored.len() < MAX_IGNORED {
+            self.first_ignored.push((at, ignored.clone()));
+        }
+    }
+
+    /// How many changes there were.
+    pub(super) fn count(&self) -> u64 {
+        self.beyond + u64::try_from(self.first.len()).unwrap_or(u64::MAX)
+    }
+
+    /// When the last one was; 0 without any.
+    pub(super) fn last(&self) -> Instant {
+        self.last
+    }
+
+    /// How much was not done.
+    pub(super) fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// Whether there was a change since this was last asked.
+    pub(super) fn take_news(&mut self) -> bool {
+        core::mem::take(&mut self.news)
     }
 
     /// Lists them.
@@ -36,6 +80,26 @@ impl Changes {
             });
         }
         direction.changes_omitted += self.beyond;
+        direction.ignored.count = self.ignored;
+        direction.ignored.first = self.first_ignored.iter().map(|each| self.entry(each)).collect();
+    }
+
+    fn entry(&self, (at, ignored): &(Instant, Ignored)) -> IgnoredStore {
+        IgnoredStore {
+            at_ns: at.signed_since(self.start),
+            place: place(ignored.source).to_owned(),
+            parameter: ignored.parameter.clone(),
+            value: ignored.value,
+            reason: ignored.reason.to_string(),
+        }
+    }
+}
+
+fn place(source: Source) -> &'static str {
+    match source {
+        Source::Remote => "socket",
+        Source::Word => "word",
+        Source::Set => "set",
     }
 }
 
@@ -60,6 +124,8 @@ fn values(change: &Change) -> impl Iterator<Item = (&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
+    use punctual_linux::control::Reason;
+
     use super::*;
 
     #[test]
@@ -79,10 +145,33 @@ mod tests {
     }
 
     #[test]
+    fn what_was_ignored_is_named_with_place_and_reason() {
+        let mut changes = Changes::new(Instant::from_nanos(1_000));
+        let ignored = Ignored {
+            source: Source::Word,
+            parameter: "rate".to_owned(),
+            value: u64::MAX - 1,
+            reason: Reason::Range,
+        };
+        (0..105).for_each(|_| changes.ignore(Instant::from_nanos(1_500), &ignored));
+        let mut direction = report::Direction::default();
+        changes.fill(&mut direction);
+        assert_eq!((direction.ignored.count, direction.ignored.first.len()), (105, 100));
+        let expected = IgnoredStore {
+            at_ns: 500,
+            place: "word".to_owned(),
+            parameter: "rate".to_owned(),
+            value: u64::MAX - 1,
+            reason: "out of range".to_owned(),
+        };
+        assert_eq!(direction.ignored.first[0], expected);
+    }
+
+    #[test]
     fn changes_beyond_the_first_are_counted() {
         let mut changes = Changes::new(Instant::ZERO);
         let change = Change::parse("rate=1mbit", "set").unwrap();
-        (0..report::MAX_CHANGES + 3).for_each(|_| changes.push(Instant::ZERO, None, &change));
+        (0..MAX_CHANGES + 3).for_each(|_| changes.push(Instant::ZERO, None, &change));
         let mut direction = report::Direction::default();
         changes.fill(&mut direction);
         assert_eq!((direction.changes.len(), direction.changes_omitted), (10_000, 3));

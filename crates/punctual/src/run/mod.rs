@@ -1,6 +1,7 @@
 //! `punctual run`: a command behind a link, on real packets.
 
 mod account;
+mod blocks;
 mod changes;
 mod drivers;
 mod flows;

@@ -21,6 +21,7 @@ use punctual_sched::{Duration, Instant, Link};
 
 use super::Request;
 use super::account::{DirectionAccount, Live};
+use super::blocks::Blocks;
 use super::drivers::Drivers;
 use super::gate::{Gate, GateCounts, Sockets};
 use super::links::Links;
@@ -156,7 +157,10 @@ impl<'a> Session<'a> {
         let live: [Arc<Live>; 2] = Default::default();
         let devices_before = self.lab.device_statistics()?;
         let stamped = self.support.arrival_stamps;
-        let lanes = lanes(self.request, self.sockets, (start, stamped), &live, logs)?;
+        let blocks = Blocks::create(links)?;
+        let lanes = lanes(self.request, self.sockets, (start, stamped), (&live, &blocks), logs)?;
+        // Only now: what is stored from here on is new to the lanes.
+        blocks.publish(&self.directory)?;
         let drivers = RefCell::new(Drivers::start(lanes, options)?);
         let mut shown = LiveLine::new(live.clone(), options.quiet);
         let mut supervisor = Supervisor::new(self.processes, signals, &self.lab, || {
@@ -271,7 +275,7 @@ fn lanes(
     request: &Request<'_>,
     sockets: [Sockets; 2],
     (start, stamped): (Instant, bool),
-    live: &[Arc<Live>; 2],
+    (live, blocks): (&[Arc<Live>; 2], &Blocks),
     logs: [Option<LogSender>; 2],
 ) -> Result<Vec<Lane<DirectionAccount>>> {
     let mut lanes = Vec::new();
@@ -279,7 +283,8 @@ fn lanes(
         let config = request.links.of(direction);
         let link = Link::new(config, direction_seed(request.seed, direction), start)?;
         let live = Arc::clone(&live[direction.index()]);
-        let mut account = summary::account(config, request.options.late, live, start);
+        let mut account = DirectionAccount::new(config, request.options.late, live, start);
+        account.show_by(blocks.writer(direction));
         if let Some(log) = log {
             account.log_to(log);
         }
@@ -287,6 +292,7 @@ fn lanes(
             account.keep_ledger(ProbeLedger::new(request.seed));
         }
         let mut lane = Lane::new(sockets.queue, link, account, MTU, start);
+        lane.follow(blocks.watch(direction));
         if let Some(egress) = sockets.egress {
             // As many bytes as the link holds of the kernel's memory, which is more.
             let limit = usize::try_from(config.hold_limit).unwrap_or(usize::MAX);

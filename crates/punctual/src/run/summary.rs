@@ -1,7 +1,5 @@
 //! The report of a run, put together from what everybody counted.
 
-use std::sync::Arc;
-
 use punctual_linux::driver::{LaneCounts, Policy, Stopped};
 use punctual_linux::host::Host;
 use punctual_linux::lab::{DeviceStatistics, links};
@@ -13,9 +11,9 @@ use punctual_measure::verdict::Facts;
 use punctual_measure::{difference_ns, judge};
 use punctual_sched::config::{Gso, Limit};
 use punctual_sched::queue::show;
-use punctual_sched::{Duration, Instant, LinkConfig, Snapshot};
+use punctual_sched::{Duration, LinkConfig, Snapshot};
 
-use super::account::{DirectionAccount, Live};
+use super::account::DirectionAccount;
 use super::flows::drops_by_name;
 use super::gate::{GateCounts, RECEIVE_BUFFER};
 use super::impairments::impairments;
@@ -51,17 +49,6 @@ pub(super) fn tolerance_ns(link: &LinkConfig, late: Option<Duration>) -> i64 {
         link.aqm_threshold().map(signed),
         late.map(signed),
     )
-}
-
-/// An account for `link`, of a run that began at `start`.
-pub(super) fn account(
-    link: &LinkConfig,
-    late: Option<Duration>,
-    live: Arc<Live>,
-    start: Instant,
-) -> DirectionAccount {
-    let extra = i64::from(link.framing) + i64::from(link.overhead);
-    DirectionAccount::new(tolerance_ns(link, late), extra, live, start)
 }
 
 /// Takes a stopped driver apart.

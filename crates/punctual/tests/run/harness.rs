@@ -227,6 +227,15 @@ impl Running {
         Self { pid, exit, stdout, stderr, stdin: input, directory, name, over: false }
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What scripts find as `$T`.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory.0
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid, signal).expect("the run is there to be signalled");
     }

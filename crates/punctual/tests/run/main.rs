@@ -16,6 +16,7 @@ mod odd_packets;
 mod replay;
 mod report;
 mod roles;
+mod stores;
 mod surroundings;
 
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     tests.extend(counts::tests());
     tests.extend(odd_packets::tests());
     tests.extend(cases::tests());
+    tests.extend(stores::tests());
     tests.extend(disciplines::tests());
     tests.extend(bad_luck::tests());
     tests.extend(surroundings::tests());

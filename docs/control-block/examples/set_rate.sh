@@ -1,0 +1,13 @@
+#!/bin/sh
+# set_rate.sh CONTROL up|down BITS_PER_SECOND|unlimited: one write of 8 bytes.
+case $2 in up) word=32 ;; down) word=64 ;; *) exit 2 ;; esac
+bytes=
+rest=$3
+for _ in 1 2 3 4 5 6 7 8; do # little endian, each byte in octal
+    if [ "$3" = unlimited ]; then byte=255; else byte=$((rest % 256)); fi
+    [ "$3" = unlimited ] || rest=$((rest / 256))
+    bytes="$bytes\\$(printf %03o "$byte")"
+done
+# notrunc: the block cannot be cut short, and dd would try to.
+# shellcheck disable=SC2059
+printf "$bytes" | dd of="$1" bs=8 count=1 seek=$word conv=notrunc 2>/dev/null
