@@ -233,6 +233,30 @@ mod tests {
         assert_eq!(block.rate(Side::Up), 20_000_000);
     }
 
+    /// As `dd bs=8` does it. Two values that differ in every byte.
+    #[test]
+    fn a_write_of_eight_bytes_is_seen_whole() {
+        let block = block();
+        let file = OpenOptions::new().write(true).open(block.path()).unwrap();
+        let values = [0x0102_0304_0506_0708, 0xf1f2_f3f4_f5f6_f7f8];
+        block.store_rate(Side::Up, values[0]);
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                for write in 0..100_000 {
+                    let value: u64 = values[write % 2];
+                    file.write_all_at(&value.to_le_bytes(), 256).unwrap();
+                }
+            });
+            let mut seen = [0_u64; 2];
+            while !writing.is_finished() {
+                let rate = block.rate(Side::Up);
+                let value = values.iter().position(|&value| value == rate);
+                seen[value.unwrap_or_else(|| panic!("torn: {rate:x}"))] += 1;
+            }
+            assert!(seen.iter().all(|&times| times > 0), "{seen:?}");
+        });
+    }
+
     #[test]
     fn what_is_no_block_is_not_opened() {
         let block = block();

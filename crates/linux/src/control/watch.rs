@@ -78,6 +78,13 @@ impl Watch {
         [self.look_at_set(generation, now), self.look_at_rate(rate)]
     }
 
+    /// Whether a [`look`](Self::look) may find anything.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        let generation = self.block.set_lock(self.side).generation();
+        (self.block.rate(self.side), generation) != (self.rate, self.generation)
+    }
+
     /// Writes the rate in force into the word, unless somebody has stored another since it was last
     /// looked at: that one will be seen.
     #[inline]

@@ -145,10 +145,16 @@ impl<A: Account> Lane<A> {
         deadline.map(|deadline| deadline.at)
     }
 
-    /// Whether the words of a control block are to be looked at although nothing else happens.
+    /// Whether the words of a control block are to be looked at although nothing else happens:
+    /// while anything is held. For an empty link, paused or not, the next arrival is soon enough.
     pub(super) fn must_look(&self) -> bool {
-        let paused = || self.link.config().rate == Rate::PAUSE;
-        self.watch.is_some() && (self.link.next_event().is_some() || paused())
+        let waits = || self.link.config().rate == Rate::PAUSE && !self.is_empty();
+        self.watch.is_some() && (self.link.next_event().is_some() || waits())
+    }
+
+    /// Whether there is anything new in the words of a control block.
+    pub(super) fn has_news(&self) -> bool {
+        self.watch.as_ref().is_some_and(Watch::has_news)
     }
 
     /// Nothing is held.

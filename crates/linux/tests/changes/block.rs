@@ -130,11 +130,13 @@ fn a_change_by_another_way_is_written_back() {
 }
 
 fn an_idle_link_is_not_woken_to_look() {
-    let (driven, _block) = start("rate=1mbit delay=10ms", Precision::Balanced);
-    pause_for(Duration::from_millis(400));
-    let left = driven.end();
-    assert!(left.stopped.wakes.turns < 20, "{:?}", left.stopped.wakes);
-    assert_eq!(left.stopped.wakes.control, 0);
+    for link in ["rate=1mbit delay=10ms", "rate=0"] {
+        let (driven, _block) = start(link, Precision::Balanced);
+        pause_for(Duration::from_millis(400));
+        let left = driven.end();
+        assert!(left.stopped.wakes.turns < 20, "{link}: {:?}", left.stopped.wakes);
+        assert_eq!(left.stopped.wakes.control, 0, "{link}");
+    }
 }
 
 /// The margin is learnt from sleeps that ended for a deadline.
