@@ -399,22 +399,30 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
             bytes: 81_500,
             dropped: counts(&[("loss", 3)]),
         }),
-        changes: vec![Change {
-            at_ns: 5_000 * MS,
-            asked_ns: Some(4_999_990 * US),
-            values: map(&[("rate", "10mbit")]),
-        }],
+        changes: changes(),
         changes_omitted: 0,
-        ignored: IgnoredStores {
-            count: 101,
-            first: vec![IgnoredStore {
-                at_ns: 6_000 * MS,
-                place: "word".into(),
-                parameter: "rate".into(),
-                value: u64::MAX - 1,
-                reason: "out of range".into(),
-            }],
-        },
+        ignored: ignored(),
+    }
+}
+
+fn changes() -> Vec<Change> {
+    vec![Change {
+        at_ns: 5_000 * MS,
+        asked_ns: Some(4_999_990 * US),
+        values: map(&[("rate", "10mbit")]),
+    }]
+}
+
+fn ignored() -> IgnoredStores {
+    IgnoredStores {
+        count: 101,
+        first: vec![IgnoredStore {
+            at_ns: 6_000 * MS,
+            place: "word".into(),
+            parameter: "rate".into(),
+            value: u64::MAX - 1,
+            reason: "out of range".into(),
+        }],
     }
 }
 
