@@ -19,5 +19,5 @@ fuzz_target!(|text: &str| {
             assert!(line.starts_with("--up") && !line.contains('\n'), "{line}");
         }
     }
-    let _ = Change::parse(text, "set");
+    let _ = Change::from_words(text, "set");
 });

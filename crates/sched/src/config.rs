@@ -1,6 +1,10 @@
 //! The parameters of one direction of a link.
 
+mod change;
 mod implied;
+
+pub(crate) use change::Setting;
+pub use change::{Change, Settings};
 
 use crate::impair::{Correlated, Distribution, Impair, Loss, Reorder, Slot};
 use crate::netem::NetemOptions;
@@ -70,6 +74,9 @@ pub struct LinkConfig {
     /// `limit`: what the queue holds. `None` = the default, see [`QueueKind::default_limit`], for
     /// `fifo` [`Limit::DEFAULT`].
     pub limit: Option<Limit>,
+    /// Bytes that the default `limit` is once it has been derived. `None` = not yet: no parameter,
+    /// but what a link in operation has come to.
+    pub derived_limit: Option<u64>,
     /// `gso`: whether bursts are cut into wire packets before the link sees them.
     pub gso: Gso,
     /// Bytes of memory that packets may hold from arrival to due time; resolved by the driver
@@ -191,6 +198,7 @@ impl Default for LinkConfig {
             fq_codel: FqCodelConfig::default(),
             tbf: TbfConfig::default(),
             limit: None,
+            derived_limit: None,
             gso: Gso::default(),
             hold_limit: Self::HOLD_LIMIT,
             fq: FqConfig::default(),
@@ -225,6 +233,7 @@ impl LinkConfig {
             None if let Some(packets) = self.queue.default_limit() => {
                 QueueLimit { packets: packets.into(), ..QueueLimit::NONE }
             }
+            None if let Some(derived) = self.derived_limit => bytes(derived),
             None if self.rate == Rate::UNLIMITED => QueueLimit::NONE,
             None => {
                 let least = u64::from(Limit::DEFAULT_PACKETS) * self.full_packet();
@@ -248,26 +257,6 @@ impl LinkConfig {
         Self { limit, ..self.clone() }
     }
 
-    /// This configuration with the named parameters replaced.
-    #[must_use]
-    pub fn changed(&self, change: &Change) -> Self {
-        Self {
-            rate: change.rate.unwrap_or(self.rate),
-            delay: change.delay.unwrap_or(self.delay),
-            jitter: change.jitter.unwrap_or(self.jitter),
-            loss: change.loss.unwrap_or(self.loss),
-            limit: change.limit.or(self.limit),
-            jens: self.jens.settled(),
-            ..self.clone()
-        }
-    }
-
-    /// Whether `change` names any value that is not in force already.
-    pub fn changes(&self, change: &Change) -> bool {
-        let after = |change| self.changed(change).with_limit_resolved();
-        after(change) != after(&Change::default())
-    }
-
     /// A packet of 1500 bytes as the rate counts it.
     pub(crate) fn full_packet(&self) -> u64 {
         let bytes = 1_500 + self.added_bytes();
@@ -284,21 +273,6 @@ impl LinkConfig {
         let bytes = bits / (8 * 1_000_000_000);
         Some(u64::try_from(bytes).unwrap_or(u64::MAX).max(1))
     }
-}
-
-/// A live change: every field named takes its new value at one instant, the others stay.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
-    /// New `rate`; the rest of the packet in service is rescaled.
-    pub rate: Option<Rate>,
-    /// New `delay`, for packets that enter the delay line from now on; order is kept.
-    pub delay: Option<Duration>,
-    /// New `jitter`, likewise; its correlation stays.
-    pub jitter: Option<Duration>,
-    /// New `loss`.
-    pub loss: Option<Loss>,
-    /// New `limit`; a lower one drops from the tail what no longer fits.
-    pub limit: Option<Limit>,
 }
 
 /// A configuration that cannot be: which parameter, what it said, what was expected.

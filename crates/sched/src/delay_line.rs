@@ -80,12 +80,12 @@ impl DelayLine {
             furthest: 0,
             reordered: 0,
         };
-        line.set(config);
+        line.set_delay(config);
         line
     }
 
     /// New delay and jitter, for packets that enter from now on.
-    pub(crate) fn set(&mut self, config: &LinkConfig) {
+    pub(crate) fn set_delay(&mut self, config: &LinkConfig) {
         self.spread.set(config.delay, config.jitter, config.jitter_correlation);
     }
 

@@ -40,6 +40,6 @@ pub use config::{Change, ConfigError, LinkConfig};
 pub use link::Link;
 pub use output::{BitFlip, Cause, Deadline, DropReason, Mark, Output, Snapshot, Stages};
 pub use packet::{Ecn, Packet, TransmitTime};
-pub use parameter::{ConfigBuilder, Parameter, parameters};
+pub use parameter::{ConfigBuilder, Live, Parameter, parameters};
 pub use time::{Duration, Instant};
 pub use units::{Bytes, Probability, Rate};

@@ -3,7 +3,7 @@
 //! `arrival -> [nic] -> queue, served at rate -> impairments -> delay line -> departure`
 
 use crate::classify::Classified;
-use crate::config::{Change, ConfigError, LinkConfig, LossAt};
+use crate::config::{ConfigError, LinkConfig, LossAt};
 use crate::delay_line::DelayLine;
 use crate::exit::{Departure, Exit};
 use crate::impair::{ImpairmentCounts, Strikes, Struck};
@@ -14,6 +14,7 @@ use crate::queue::{Discipline, Effects, Queue, Queued, Served};
 use crate::server::Server;
 use crate::time::Instant;
 
+mod change;
 mod impairment;
 
 /// One direction of a link: a state machine that decides every packet's fate at the instant at
@@ -58,13 +59,17 @@ impl Link {
     /// A link at rest at `start`. Equal `config`, `seed`, arrivals and changes give equal fates.
     pub fn new(config: &LinkConfig, seed: u64, start: Instant) -> Result<Self, ConfigError> {
         config.validate()?;
-        let config = config.with_limit_resolved();
+        let mut config = config.clone();
+        config.settle_limit();
         let behind = config.behind_queue();
+        let queue = Queue::new(&config, seed, start)?;
+        // What was to begin with the link has begun.
+        config.jens.handover_now = None;
         Ok(Self {
             now: start,
             next: None,
             nic: config.nic.map(|rate| Nic::new(rate, start)),
-            queue: Queue::new(&config, seed, start)?,
+            queue,
             serving: Served::untouched(Queued::NONE),
             busy: false,
             effects: Effects::default(),
@@ -144,33 +149,13 @@ impl Link {
         }
     }
 
-    /// Changes parameters at `at`, all named ones at once, after every decision due up to then.
-    ///
-    /// Nothing is lost, reordered or duplicated, except that a lower `limit` drops what no
-    /// longer fits, from where the discipline drops. Saved-up tokens are kept, never refilled.
-    pub fn change(&mut self, change: &Change, at: Instant) -> Result<(), ConfigError> {
-        let config = self.config.changed(change);
-        config.validate()?;
-        self.advance(at);
-        self.config = config.with_limit_resolved();
-        let behind = self.config.behind_queue();
-        if change.rate.is_some() {
-            self.server.set_rate(behind.rate, self.now);
-        }
-        self.strikes.set_loss(behind.loss);
-        self.line.set(&behind);
-        self.queue.configure(&self.config, self.now, &mut self.effects);
-        self.settle();
-        self.next = self.next_decision();
-        Ok(())
-    }
-
     /// The latest time given.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// The parameters in force, `limit` resolved.
+    /// The parameters in force. A limit in time has become bytes; a default one is told by
+    /// [`LinkConfig::with_limit_resolved`].
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }

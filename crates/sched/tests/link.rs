@@ -264,6 +264,7 @@ fn any_change() -> impl Strategy<Value = Change> {
             jitter: None,
             loss: loss.map(Probability::from_raw).map(Loss::random),
             limit,
+            ..Change::default()
         })
 }
 

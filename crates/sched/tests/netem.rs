@@ -79,7 +79,7 @@ fn packets_pass_the_senders_access_rate_before_they_are_judged() {
 fn a_live_change_of_delay_keeps_the_times_of_packets_on_their_way() {
     let mut link = link("delay=50ms", 1);
     link.arrive(packet(0, 0, 1000));
-    let change = Change::parse("delay=10ms", "test").unwrap();
+    let change = Change::from_words("delay=10ms", "test").unwrap();
     link.change(&change, Instant::from_nanos(MILLI)).unwrap();
     link.arrive(packet(1, MILLI, 1000));
     link.advance(Instant::from_nanos(1_000 * MILLI));
@@ -116,7 +116,7 @@ proptest! {
             at += gap;
             for link in [&mut whole, &mut split] {
                 if handle % 40 == 39 {
-                    let change = Change::parse("delay=3ms loss=5%", "test").unwrap();
+                    let change = Change::from_words("delay=3ms loss=5%", "test").unwrap();
                     link.change(&change, Instant::from_nanos(at)).unwrap();
                 }
                 link.arrive(packet(handle, at, len));

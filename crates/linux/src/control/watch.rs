@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn parse(words: &str) -> Change {
-        Change::parse(words, "set").unwrap()
+        Change::from_words(words, "set").unwrap()
     }
 
     #[test]

@@ -102,5 +102,5 @@ fn a_paused_link_goes_on_when_it_is_told_to() {
 }
 
 fn change(words: &str) -> Change {
-    Change::parse(words, "set").unwrap()
+    Change::from_words(words, "set").unwrap()
 }

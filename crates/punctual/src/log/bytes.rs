@@ -75,6 +75,14 @@ impl<'a> Bytes<'a> {
         Err(DecodeError::Overflow)
     }
 
+    /// A text of UTF-8 after its length.
+    pub(super) fn text(&mut self) -> Result<&'a str, DecodeError> {
+        let len = self.varint_as("text")?;
+        let (text, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::Short)?;
+        self.rest = rest;
+        core::str::from_utf8(text).map_err(|_| DecodeError::Range("text"))
+    }
+
     /// A varint that must fit `T`; `field` names it in the error.
     pub(super) fn varint_as<T: TryFrom<u64>>(
         &mut self,

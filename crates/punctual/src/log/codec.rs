@@ -5,7 +5,7 @@ use punctual_sched::{BitFlip, Change, DropReason, Duration, Ecn, Instant, Mark, 
 
 use super::bytes::{Bytes, put_difference, put_signed, put_varint};
 use super::record::{Arrival, Departure, Dropped, Record};
-use super::values::{limit, loss, put_limit, put_loss};
+use super::values::{limit, loss, others, put_limit, put_loss, put_others};
 
 /// Turns records into bytes.
 #[derive(Clone, Debug, Default)]
@@ -95,9 +95,12 @@ const DELAY: u8 = 0x08;
 const JITTER: u8 = 0x10;
 const LOSS: u8 = 0x20;
 const LIMIT: u8 = 0x40;
+/// Others follow, by name.
+const OTHERS: u8 = 0x80;
 
 impl Encoder {
-    /// Appends `record` to `out`: at most 96 bytes.
+    /// Appends `record` to `out`: at most 96 bytes, and for a change what the names and values of
+    /// its parameters without a field of their own take.
     pub fn encode(&mut self, record: &Record, out: &mut Vec<u8>) {
         match record {
             Record::Arrival(arrival) => self.arrival(arrival, out),
@@ -186,12 +189,13 @@ impl Encoder {
     }
 
     fn change(&mut self, at: Instant, change: &Change, out: &mut Vec<u8>) {
-        let Change { rate, delay, jitter, loss, limit } = *change;
+        let Change { rate, delay, jitter, loss, limit, ref others } = *change;
         let flags = flag(rate.is_some(), RATE)
             | flag(delay.is_some(), DELAY)
             | flag(jitter.is_some(), JITTER)
             | flag(loss.is_some(), LOSS)
-            | flag(limit.is_some(), LIMIT);
+            | flag(limit.is_some(), LIMIT)
+            | flag(!others.is_empty(), OTHERS);
         out.push(CHANGE | flags);
         put_difference(out, self.last.changed_at, at.as_nanos());
         let values =
@@ -204,6 +208,9 @@ impl Encoder {
         }
         if let Some(limit) = limit {
             put_limit(limit, out);
+        }
+        if !others.is_empty() {
+            put_others(others, out);
         }
         self.last.changed_at = at.as_nanos();
     }
@@ -313,7 +320,7 @@ impl Decoder {
     }
 
     fn change(&mut self, tag: u8, bytes: &mut Bytes<'_>) -> Result<Record, DecodeError> {
-        known(tag, RATE | DELAY | JITTER | LOSS | LIMIT)?;
+        known(tag, RATE | DELAY | JITTER | LOSS | LIMIT | OTHERS)?;
         self.last.changed_at = bytes.difference(self.last.changed_at)?;
         let mut change = Change::default();
         if tag & RATE != 0 {
@@ -331,6 +338,9 @@ impl Decoder {
         }
         if tag & LIMIT != 0 {
             change.limit = Some(limit(bytes)?);
+        }
+        if tag & OTHERS != 0 {
+            others(bytes, &mut change)?;
         }
         Ok(Record::Change { at: Instant::from_nanos(self.last.changed_at), change })
     }

@@ -1,9 +1,9 @@
 //! Values of a change that are more than one integer.
 
-use punctual_sched::Duration;
-use punctual_sched::config::Limit;
+use punctual_sched::config::{Limit, Settings};
 use punctual_sched::impair::Loss;
 use punctual_sched::units::Probability;
+use punctual_sched::{Change, Duration};
 
 use super::bytes::{Bytes, put_varint};
 use super::codec::DecodeError;
@@ -65,4 +65,36 @@ pub(super) fn put_limit(limit: Limit, out: &mut Vec<u8>) {
     };
     out.push(kind);
     put_varint(out, value);
+}
+
+/// Their number, then each one's name and value as they are written, with their lengths.
+pub(super) fn put_others(others: &Settings, out: &mut Vec<u8>) {
+    put_varint(out, others.iter().count() as u64);
+    for (name, value) in others.iter() {
+        for text in [name, value] {
+            put_varint(out, text.len() as u64);
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+}
+
+/// Adds them to `change`. Each has to be a parameter that is in no field of it, with a value that
+/// it can have; so what is read has the bounds of [`Change::set`], and is written the same again.
+pub(super) fn others(bytes: &mut Bytes<'_>, change: &mut Change) -> Result<(), DecodeError> {
+    const WRONG: DecodeError = DecodeError::Range("change");
+    let fields = Change { others: Settings::default(), ..change.clone() };
+    let count: u64 = bytes.varint()?;
+    if count == 0 {
+        return Err(WRONG);
+    }
+    for before in 0..count {
+        let (name, value) = (bytes.text()?, bytes.text()?);
+        change.set(name, value).map_err(|_| WRONG)?;
+        // One that went to a field, or stood there before, was not written by us.
+        let kept = change.others.iter().count() as u64 == before + 1;
+        if !kept || fields != (Change { others: Settings::default(), ..change.clone() }) {
+            return Err(WRONG);
+        }
+    }
+    Ok(())
 }

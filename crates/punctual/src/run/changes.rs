@@ -1,9 +1,11 @@
 //! The live changes of one direction, and what was ignored, as the report lists them.
 
+use std::collections::BTreeMap;
+
 use punctual_linux::control::Ignored;
 use punctual_linux::driver::Source;
 use punctual_measure::report::{self, IgnoredStore, MAX_CHANGES, MAX_IGNORED};
-use punctual_sched::{Change, Instant, LinkConfig};
+use punctual_sched::{Change, Instant};
 
 /// Collects changes on the driver's thread: the first are kept, the others counted.
 #[derive(Debug)]
@@ -76,7 +78,7 @@ impl Changes {
             direction.push_change(report::Change {
                 at_ns: at.signed_since(self.start),
                 asked_ns: asked.map(|asked| asked.signed_since(self.start)),
-                values: values(change).map(|(name, value)| (name.to_owned(), value)).collect(),
+                values: values(change),
             });
         }
         direction.changes_omitted += self.beyond;
@@ -95,31 +97,17 @@ impl Changes {
     }
 }
 
+/// What a change says, in the words of the command line.
+fn values(change: &Change) -> BTreeMap<String, String> {
+    change.entries().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 fn place(source: Source) -> &'static str {
     match source {
         Source::Remote => "socket",
         Source::Word => "word",
         Source::Set => "set",
     }
-}
-
-/// The parameters that a change names, and what it says, in the words of the command line.
-fn values(change: &Change) -> impl Iterator<Item = (&'static str, String)> {
-    let Change { rate, delay, jitter, loss, limit } = change;
-    let loss = loss.map(|loss| {
-        let entries = LinkConfig { loss, ..LinkConfig::default() }.entries();
-        let named = entries.into_iter().find(|(name, _)| *name == "loss");
-        named.map_or_else(String::new, |(_, value)| value)
-    });
-    [
-        rate.map(|rate| ("rate", rate.to_string())),
-        delay.map(|delay| ("delay", delay.to_string())),
-        jitter.map(|jitter| ("jitter", jitter.to_string())),
-        loss.map(|loss| ("loss", loss)),
-        limit.map(|limit| ("limit", limit.to_string())),
-    ]
-    .into_iter()
-    .flatten()
 }
 
 #[cfg(test)]
@@ -132,9 +120,13 @@ mod tests {
     fn changes_are_listed_in_the_words_of_the_command_line() {
         let start = Instant::from_nanos(1_000);
         let mut changes = Changes::new(start);
-        let change = Change::parse("rate=19mbit delay=5ms loss=1% limit=20p", "set").unwrap();
+        let change = Change::from_words("rate=19mbit delay=5ms loss=1% limit=20p", "set").unwrap();
         changes.push(Instant::from_nanos(3_500), Some(Instant::from_nanos(2_000)), &change);
-        changes.push(Instant::from_nanos(4_000), None, &Change::parse("rate=0", "set").unwrap());
+        changes.push(
+            Instant::from_nanos(4_000),
+            None,
+            &Change::from_words("rate=0", "set").unwrap(),
+        );
         let mut direction = report::Direction::default();
         changes.fill(&mut direction);
         let [first, second] = &direction.changes[..] else { panic!("{direction:?}") };
@@ -170,7 +162,7 @@ mod tests {
     #[test]
     fn changes_beyond_the_first_are_counted() {
         let mut changes = Changes::new(Instant::ZERO);
-        let change = Change::parse("rate=1mbit", "set").unwrap();
+        let change = Change::from_words("rate=1mbit", "set").unwrap();
         (0..MAX_CHANGES + 3).for_each(|_| changes.push(Instant::ZERO, None, &change));
         let mut direction = report::Direction::default();
         changes.fill(&mut direction);

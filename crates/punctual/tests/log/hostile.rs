@@ -82,7 +82,10 @@ fn change() -> impl Strategy<Value = Record> {
         |(at, rate, delay, jitter, loss, limit)| {
             let rate = rate.and_then(Rate::from_bps);
             let at = Instant::from_nanos(at);
-            Record::Change { at, change: Change { rate, delay, jitter, loss, limit } }
+            Record::Change {
+                at,
+                change: Change { rate, delay, jitter, loss, limit, ..Change::default() },
+            }
         },
     )
 }

@@ -148,7 +148,7 @@ struct Driver {
 impl Driver {
     fn new(direction: Direction, config: &LinkConfig, seed: u64, changes: &[(u64, &str)]) -> Self {
         let changes = changes.iter().map(|(at, words)| {
-            (START + Duration::from_millis(*at), Change::parse(words, "test").unwrap())
+            (START + Duration::from_millis(*at), Change::from_words(words, "test").unwrap())
         });
         Self {
             direction,

@@ -109,7 +109,7 @@ impl ConfigBuilder {
 }
 
 /// What netem decides by its nature.
-const OWN_ONLY: &[Table] = &[Table {
+pub(super) const OWN_ONLY: &[Table] = &[Table {
     name: "",
     rows: &[impair::LOSS_AT_ROW],
     needs: "impair=own",

@@ -1,7 +1,7 @@
 //! Parameters of the impairments and of the delay line's spread.
 
 use super::validate::ensure;
-use super::{LOSS_AT, Parameter, hint, or, read, unless, word, written};
+use super::{LOSS_AT, Live, Parameter, hint, or, read, unless, word, written};
 use crate::config::{ConfigError, LinkConfig, LossAt};
 use crate::impair::{Distribution, Impair, Loss, Reorder, Slot, SlotGap};
 use crate::netem::NetemConfig;
@@ -14,6 +14,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "TIME[,CORRELATION]",
         default: "0ms",
         help: "delay drawn around delay; order kept, so dense packets lean to the maximum",
+        live: Live::Yes,
         set: set_jitter,
         get: jitter,
     },
@@ -22,6 +23,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "uniform|normal|pareto|paretonormal|FILE",
         default: "uniform",
         help: "how jitter spreads: within +- jitter, or by a table with jitter as deviation",
+        live: Live::Yes,
         set: |c, v| read(v).map(|v| c.distribution = v),
         get: |c| c.distribution.to_string(),
     },
@@ -30,6 +32,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "PERCENT[,CORRELATION][,gap=N]|jitter|none",
         default: "none",
         help: "share of packets that skip the delay; jitter: delays drawn may change the order",
+        live: Live::Yes,
         set: |c, v| read(v).map(|v| c.reorder = v),
         get: |c| c.reorder.to_string(),
     },
@@ -38,6 +41,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "MIN[,MAX][,packets=N][,bytes=N]|DISTRIBUTION,DELAY,JITTER[,...]|none",
         default: "none",
         help: "let packets leave only in slots this far apart",
+        live: Live::Yes,
         set: |c, v| unless("none", v, read).map(|v| c.slot = v),
         get: |c| or("none", c.slot.as_ref()),
     },
@@ -46,6 +50,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "PERCENT[,CORRELATION]|gemodel,P[,R[,1-H[,1-K]]]|state,P13[,P31[,P32[,P23[,P14]]]]",
         default: "0%",
         help: "packets lost at random: independently, in bursts, by a model",
+        live: Live::Yes,
         set: |c, v| read(v).map(|v| c.loss = v),
         get: |c| c.loss.to_string(),
     },
@@ -55,6 +60,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "on|off",
         default: "off",
         help: "random loss marks ECN-capable packets instead of losing them",
+        live: Live::Yes,
         set: |c, v| word(v, SWITCH).map(|v| c.ecn = v),
         get: |c| written(c.ecn, SWITCH),
     },
@@ -63,6 +69,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "PERCENT[,CORRELATION]",
         default: "0%",
         help: "share of packets that come twice",
+        live: Live::Yes,
         set: |c, v| read(v).map(|v| c.duplicate = v),
         get: |c| c.duplicate.to_string(),
     },
@@ -71,6 +78,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "PERCENT[,CORRELATION]",
         default: "0%",
         help: "share of packets with one flipped bit",
+        live: Live::Yes,
         set: |c, v| read(v).map(|v| c.corrupt = v),
         get: |c| c.corrupt.to_string(),
     },
@@ -79,6 +87,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "own|netem",
         default: "own",
         help: "whose rules the impairments follow; netem takes the queue's place as well",
+        live: Live::No("netem takes the place of the queue"),
         set: |c, v| word(v, IMPAIR).map(|v| c.impair = v),
         get: |c| written(c.impair, IMPAIR),
     },
@@ -90,6 +99,7 @@ pub(super) const LOSS_AT_ROW: Parameter = Parameter {
     takes: "before|after",
     default: "after",
     help: "lose before the queue (no capacity used) or after it",
+    live: Live::Yes,
     set: |c, v| word(v, LOSS_AT).map(|v| c.loss_at = v),
     get: |c| written(c.loss_at, LOSS_AT),
 };

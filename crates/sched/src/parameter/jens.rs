@@ -1,6 +1,6 @@
 //! Parameters of `jens`.
 
-use super::{Parameter, read, word, written};
+use super::{Live, Parameter, read, word, written};
 use crate::queue::jens::{AgeBase, Handover, JensConfig, QosMode, UserBy};
 use crate::time::Duration;
 
@@ -10,6 +10,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "TIME",
         default: "4ms",
         help: "up to this queue delay nothing is marked",
+        live: Live::Yes,
         set: |c, v| read(v).map(|v| c.jens.mark_free = v),
         get: |c| c.jens.mark_free.to_string(),
     },
@@ -18,6 +19,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "TIME",
         default: "14ms",
         help: "from this queue delay on everything is marked; not above markfree: a step",
+        live: Live::Yes,
         set: |c, v| read(v).map(|v| c.jens.mark_full = v),
         get: |c| c.jens.mark_full.to_string(),
     },
@@ -26,6 +28,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "TIME",
         default: "0ms",
         help: "how long a packet stays invisible to the queue, fixed when it arrives",
+        live: Live::Yes,
         set: |c, v| read(v).map(|v| c.jens.extra_latency = v),
         get: |c| c.jens.extra_latency.to_string(),
     },
@@ -34,6 +37,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "0|1|2",
         default: "0",
         help: "FIFO by type of service (0), one for all (1), by ECT(1) and CE (2)",
+        live: Live::Yes,
         set: |c, v| word(v, QOS_MODES).map(|v| c.jens.qos_mode = v),
         get: |c| written(c.jens.qos_mode, QOS_MODES),
     },
@@ -42,6 +46,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "COUNT",
         default: "1",
         help: "users with FIFOs, gate and marks of their own, at most 256",
+        live: Live::WithQueue("packets of one flow would wait at two users"),
         set: |c, v| count(v).map(|v| c.jens.users = v),
         get: |c| c.jens.users.to_string(),
     },
@@ -50,6 +55,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "mark|source|destination|sport|dport|dscp",
         default: "mark",
         help: "what a packet's user is read from, modulo their number (a mark beyond means 0)",
+        live: Live::WithQueue("packets of one flow would wait at two users"),
         set: |c, v| word(v, USERS_BY).map(|v| c.jens.user_by = v),
         get: |c| written(c.jens.user_by, USERS_BY),
     },
@@ -58,6 +64,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "FACTOR",
         default: "1",
         help: "serve this many times faster than rate, by which marks go (virtual queue)",
+        live: Live::Yes,
         set: |c, v| count(v).map(|v| c.jens.virtual_factor = v),
         get: |c| c.jens.virtual_factor.to_string(),
     },
@@ -66,6 +73,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "now|virtual",
         default: "now",
         help: "age of packets against the clock, or the end of the virtual queue if later",
+        live: Live::Yes,
         set: |c, v| word(v, AGE_BASES).map(|v| c.jens.age_base = v),
         get: |c| written(c.jens.age_base, AGE_BASES),
     },
@@ -74,6 +82,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "DURATION|AT,DURATION,...|none",
         default: "none",
         help: "serve nothing for DURATION: from now, or from AT after the link's start",
+        live: Live::Yes,
         set: |c, v| set_handover(&mut c.jens, v),
         get: |c| handover(&c.jens),
     },
@@ -82,6 +91,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "COUNT",
         default: "0",
         help: "16 KiB sub-buffers of records kept for each user; 0 records nothing",
+        live: Live::WithQueue("records are in rings of this size"),
         set: |c, v| count(v).map(|v| c.jens.sub_buffers = v),
         get: |c| c.jens.sub_buffers.to_string(),
     },

@@ -7,12 +7,13 @@
 use core::fmt::Display;
 use core::str::FromStr;
 
-use crate::config::{Change, ConfigError, Gso, Limit, LinkConfig, LossAt, QueueKind};
+use crate::config::{ConfigError, Gso, Limit, LinkConfig, LossAt, QueueKind};
 use crate::impair::Impair;
-use crate::units::{Bytes, Probability, Rate};
+use crate::units::{Bytes, Rate};
 use crate::words;
 
 mod builder;
+mod change;
 mod codel;
 mod dualpi2;
 mod fq;
@@ -39,8 +40,22 @@ pub struct Parameter {
     pub default: &'static str,
     /// One line of help.
     pub help: &'static str,
+    /// Whether it can change while the link runs.
+    pub live: Live,
     set: fn(&mut LinkConfig, &str) -> Result<(), String>,
     get: fn(&LinkConfig) -> String,
+}
+
+/// Whether a parameter can change while the link runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Live {
+    /// It can.
+    Yes,
+    /// Only where the same change chooses another `queue`, with which the discipline is made anew;
+    /// why.
+    WithQueue(&'static str),
+    /// It is fixed when the run starts; why.
+    No(&'static str),
 }
 
 /// Parameters that belong together.
@@ -118,6 +133,20 @@ impl Parameter {
         parameters().find(|p| p.name == name)
     }
 
+    /// Sets it.
+    pub(crate) fn apply(&self, config: &mut LinkConfig, value: &str) -> Result<(), String> {
+        (self.set)(config, value)
+    }
+
+    /// Its value for reports: a table of 64 KB is named by its size and checksum.
+    fn brief(&self, config: &LinkConfig) -> String {
+        match (self.name, &config.slot) {
+            ("distribution", _) => config.distribution.brief(),
+            ("slot", Some(slot)) => slot.brief(),
+            _ => (self.get)(config),
+        }
+    }
+
     /// How it is written: `rate=RATE`.
     fn usage(&self) -> String {
         format!("{}={}", self.name, self.takes)
@@ -144,12 +173,7 @@ impl LinkConfig {
     /// reports: a table of 64 KB is named by its size and checksum.
     pub fn entries(&self) -> Vec<(&'static str, String)> {
         let tables = TABLES.iter().filter(|table| (table.applies)(self));
-        let brief = |p: &Parameter| match (p.name, &self.slot) {
-            ("distribution", _) => self.distribution.brief(),
-            ("slot", Some(slot)) => slot.brief(),
-            _ => (p.get)(self),
-        };
-        tables.flat_map(|table| table.rows).map(|p| (p.name, brief(p))).collect()
+        tables.flat_map(|table| table.rows).map(|p| (p.name, p.brief(self))).collect()
     }
 
     /// Every parameter there is with its value, for logs.
@@ -168,44 +192,6 @@ impl LinkConfig {
         }
         config.validate()?;
         Ok(config)
-    }
-}
-
-impl Change {
-    /// Reads a live change such as `rate=10mbit loss=1%`; `place` is named in errors.
-    pub fn parse(text: &str, place: &str) -> Result<Self, ConfigError> {
-        let mut change = Self::default();
-        let link = LinkConfig::default();
-        let refuse = |problem| ConfigError::new(place, problem);
-        for (name, value) in pairs::read(text, &link).map_err(refuse)? {
-            if Parameter::find(name).is_none() {
-                return Err(refuse(hint::unknown(name, value, &link)));
-            }
-            change.set(name, value).map_err(|error| error.within(place))?;
-        }
-        Ok(change)
-    }
-
-    /// Adds one parameter to the change.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
-        let mut config = LinkConfig::default();
-        config.set(name, value)?;
-        match name {
-            "rate" => self.rate = Some(config.rate),
-            "delay" => self.delay = Some(config.delay),
-            "jitter" if config.jitter_correlation == Probability::ZERO => {
-                self.jitter = Some(config.jitter);
-            }
-            "jitter" => {
-                let problem = "its correlation cannot be changed while the link runs";
-                return Err(ConfigError::new(name, problem));
-            }
-            "loss" => self.loss = Some(config.loss),
-            "limit" if config.limit.is_some() => self.limit = config.limit,
-            "limit" => return Err(ConfigError::new(name, "auto is derived at the start only")),
-            _ => return Err(ConfigError::new(name, "cannot be changed while the link runs")),
-        }
-        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! `netem.*`: what `impair=netem` has beside the parameters of every link.
 
 use super::validate::ensure;
-use super::{Parameter, integer, narrow, or, unless};
+use super::{Live, Parameter, integer, narrow, or, unless};
 use crate::config::{ConfigError, Limit, LinkConfig, QueueKind};
 use crate::impair::{Reorder, SlotGap};
 use crate::netem::NetemConfig;
@@ -14,6 +14,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "PACKETS",
         default: "1000p",
         help: "packets held; rate x delay / packet size is the least that a path needs",
+        live: Live::Yes,
         set: |c, v| packets(v).map(|v| c.netem.limit = v),
         get: |c| Limit::Packets(c.netem.limit).to_string(),
     },
@@ -22,6 +23,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "BYTES",
         default: "0",
         help: "bytes added to each packet before the rate counts it; may be negative",
+        live: Live::Yes,
         set: |c, v| integer(v).map(|v| c.netem.packet_overhead = v),
         get: |c| c.netem.packet_overhead.to_string(),
     },
@@ -30,6 +32,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "BYTES",
         default: "0b",
         help: "payload of a link-layer cell; 0 = no cells",
+        live: Live::Yes,
         set: |c, v| narrow(v).map(|v| c.netem.cell_size = v),
         get: |c| Bytes(c.netem.cell_size.into()).to_string(),
     },
@@ -38,6 +41,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "BYTES",
         default: "0",
         help: "bytes added to each cell; may be negative",
+        live: Live::Yes,
         set: |c, v| integer(v).map(|v| c.netem.cell_overhead = v),
         get: |c| c.netem.cell_overhead.to_string(),
     },
@@ -46,6 +50,7 @@ pub(super) const ROWS: &[Parameter] = &[
         takes: "NUMBER|auto",
         default: "auto",
         help: "seed of the decisions, as tc's; auto: derived from the link's",
+        live: Live::Yes,
         set: |c, v| unless("auto", v, seed).map(|v| c.netem.seed = v),
         get: |c| or("auto", c.netem.seed),
     },
@@ -228,10 +233,11 @@ mod tests {
         let config = LinkConfig::parse("impair=netem delay=10ms rate=1mbit", "up").expect("valid");
         let mut link = Link::new(&config, 1, Instant::ZERO).expect("valid");
         for words in ["rate=0", "limit=5p", "rate=10mbit jitter=3s"] {
-            let change = Change::parse(words, "up").expect("a change");
+            let change = Change::from_words(words, "up").expect("a change");
             link.change(&change, Instant::ZERO).expect_err(words);
         }
-        let change = Change::parse("delay=0ms rate=unlimited loss=100%", "up").expect("a change");
+        let change =
+            Change::from_words("delay=0ms rate=unlimited loss=100%", "up").expect("a change");
         link.change(&change, Instant::ZERO).expect("what netem follows");
         link.arrive(crate::Packet::on_path(0, Instant::ZERO, 100, 1));
         assert_eq!(link.snapshot().dropped.iter().sum::<u64>(), 1);

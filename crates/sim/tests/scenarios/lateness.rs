@@ -12,7 +12,7 @@ fn busy(wakes: Wakes) -> Scenario {
             constant("3mbit").with_len(93),
         ],
         changes: [(300, "rate=5mbit"), (500, "rate=0"), (600, "rate=30mbit limit=10p delay=1ms")]
-            .map(|(at, change)| (ms(at), Change::parse(change, "change").unwrap()))
+            .map(|(at, change)| (ms(at), Change::from_words(change, "change").unwrap()))
             .to_vec(),
         duration: ms(2_000),
         wakes,

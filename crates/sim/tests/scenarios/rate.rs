@@ -71,7 +71,7 @@ fn a_burst_leaves_at_once_after_idling_and_never_more_than_its_size() {
 
 #[test]
 fn a_link_that_is_paused_holds_everything_until_it_goes_on() {
-    let change = |text| Change::parse(text, "change").unwrap();
+    let change = |text| Change::from_words(text, "change").unwrap();
     let scenario = Scenario {
         sources: vec![constant("5mbit")],
         changes: vec![(ms(200), change("rate=0")), (ms(700), change("rate=10mbit"))],

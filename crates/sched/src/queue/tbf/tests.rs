@@ -199,7 +199,7 @@ fn a_rate_of_nothing_pauses_and_the_tokens_stay() {
 fn a_lower_limit_drops_from_the_tail() {
     let mut link = link("rate=8mbit burst=1000b limit=1mb");
     send(&mut link, 6, 1_000, 0);
-    let change = Change::parse("limit=2500b", "set").unwrap();
+    let change = Change::from_words("limit=2500b", "set").unwrap();
     link.change(&change, Instant::from_nanos(5)).unwrap();
     assert_eq!(dropped(&link, DropReason::Limit), 3);
     assert_eq!(departures(&mut link), [0, 1_000_000, 2_000_000]);
@@ -275,7 +275,7 @@ fn what_is_missing_or_cannot_be_is_named_at_once() {
 #[test]
 fn a_live_change_may_not_take_the_rate_away() {
     let mut link = link("rate=8mbit burst=1000b");
-    let change = Change::parse("rate=unlimited", "set").unwrap();
+    let change = Change::from_words("rate=unlimited", "set").unwrap();
     assert!(link.change(&change, Instant::ZERO).is_err());
 }
 
