@@ -22,7 +22,18 @@ pub(crate) struct Bucket {
     at: Instant,
 }
 
-const NANOBITS_PER_BYTE: i128 = 8_000_000_000;
+/// What a serialiser hands over when another takes its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Saved {
+    /// Tokens in nanobits.
+    pub(crate) tokens: i128,
+    /// What the next packet has paid already, in nanobits.
+    pub(crate) paid: i128,
+    /// Until then, which may lie ahead, the line is taken by what has left.
+    pub(crate) from: Instant,
+}
+
+pub(crate) const NANOBITS_PER_BYTE: i128 = 8_000_000_000;
 
 impl Bucket {
     /// A full bucket of `depth` bytes at `start`.
@@ -77,6 +88,30 @@ impl Bucket {
         }
         self.rate = rate;
         self.most = Self::most(rate, self.depth);
+    }
+
+    /// The same, and a new depth in bytes: tokens above it are lost. More room is empty at first.
+    pub(crate) fn configure(&mut self, rate: Rate, depth: u32, serving: Option<u64>, now: Instant) {
+        self.set_rate(rate, serving, now);
+        let depth = i128::from(depth) * NANOBITS_PER_BYTE;
+        if depth != self.depth {
+            let held = serving.map_or(0, |bytes| i128::from(bytes) * NANOBITS_PER_BYTE);
+            (self.depth, self.most) = (depth, Self::most(rate, depth));
+            self.tokens = self.tokens.min(depth.max(held));
+        }
+    }
+
+    /// Takes over what another serialiser had saved up, up to its own depth.
+    pub(crate) fn take_over(&mut self, saved: Saved) {
+        // What the next packet has paid may be more than that.
+        self.tokens = saved.tokens.min(self.depth).saturating_add(saved.paid);
+        self.at = saved.from;
+    }
+
+    /// What it has saved up, while nothing is in service.
+    pub(crate) fn saved(&self, now: Instant) -> Saved {
+        let tokens = (self.tokens + self.earned(now)).min(self.depth);
+        Saved { tokens, paid: 0, from: self.at.max(now) }
     }
 
     fn most(rate: Rate, depth: i128) -> i128 {

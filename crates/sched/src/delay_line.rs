@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::config::LinkConfig;
 use crate::exit::Departure;
-use crate::impair::{Gate, Overtaking, Share, Spread};
+use crate::impair::{Gate, Overtaking, Share, Slot, Spread};
 use crate::packet::Packet;
 use crate::random::{Component, Stream};
 use crate::ring::Ring;
@@ -26,6 +26,9 @@ pub(crate) struct DelayLine {
     spread: Spread,
     overtaking: Overtaking,
     gate: Option<Gate>,
+    /// The slots that there were before, which may come back.
+    shut: Option<Gate>,
+    seed: u64,
     /// Bytes that count for each wire packet besides its length: framing and overhead.
     extra: i64,
     /// Each due no earlier than the one before.
@@ -71,6 +74,8 @@ impl DelayLine {
             spread: Spread::new(config.distribution.clone(), stream(Component::Jitter)),
             overtaking: Overtaking::new(config.reorder, stream(Component::Reorder)),
             gate: config.slot.as_ref().map(|slot| Gate::new(slot, stream(Component::Slot))),
+            shut: None,
+            seed,
             extra: config.added_bytes(),
             in_order: Ring::new(),
             early: BinaryHeap::new(),
@@ -87,6 +92,63 @@ impl DelayLine {
     /// New delay and jitter, for packets that enter from now on.
     pub(crate) fn set_delay(&mut self, config: &LinkConfig) {
         self.spread.set(config.delay, config.jitter, config.jitter_correlation);
+    }
+
+    /// New parameters, `before` those until now: for packets that enter from now on, but slots for
+    /// those that are on the line as well. Where there are none any more, what waited for one
+    /// leaves at once, to `depart`.
+    pub(crate) fn configure(
+        &mut self,
+        (before, config): (&LinkConfig, &LinkConfig),
+        now: Instant,
+        depart: impl FnMut(&Packet, Departure),
+    ) {
+        self.set_delay(config);
+        self.spread.set_distribution(&config.distribution);
+        self.extra = config.added_bytes();
+        if config.reorder != before.reorder {
+            self.overtaking.set(config.reorder);
+            // Who keeps the order from now on stays behind all that are on the line.
+            let last = self.in_order.back().map(|held| held.travelling.departure.due);
+            self.last_due = last.map_or(self.last_due, |last| last.max(self.last_due));
+        }
+        if config.slot != before.slot {
+            self.set_slots(config.slot.as_ref(), before.slot.as_ref(), now, depart);
+        }
+    }
+
+    fn set_slots(
+        &mut self,
+        slot: Option<&Slot>,
+        before: Option<&Slot>,
+        now: Instant,
+        depart: impl FnMut(&Packet, Departure),
+    ) {
+        let gate = self.gate.take().or_else(|| self.shut.take());
+        let Some(slot) = slot else {
+            self.shut = gate;
+            return self.leave_slots(now, depart);
+        };
+        let gaps = before.is_none_or(|before| before.gap != slot.gap);
+        self.gate = Some(match gate {
+            Some(gate) => gate.set(slot, gaps, now),
+            None => Gate::new(slot, Stream::new(self.seed, Component::Slot)),
+        });
+    }
+
+    /// Lets go at `now` what was due before and waited for a slot.
+    fn leave_slots(&mut self, now: Instant, mut depart: impl FnMut(&Packet, Departure)) {
+        while self.head().is_some_and(|held| held.travelling.departure.due <= now)
+            && let Some(Held { travelling: Travelling { packet, mut departure }, number }) =
+                self.pop()
+        {
+            let waited = now.since(departure.due);
+            departure.stages.propagation = departure.stages.propagation + waited;
+            departure.due = now;
+            self.segments -= u64::from(packet.segments);
+            self.count_order(number, packet.segments);
+            depart(&packet, departure);
+        }
     }
 
     /// Whether a packet that enters at `now` and is due at `due` leaves at once: what is furthest
@@ -196,7 +258,7 @@ impl DelayLine {
 
     /// Slots in which packets left.
     pub(crate) fn slots(&self) -> u64 {
-        self.gate.as_ref().map_or(0, Gate::slots)
+        self.gate.as_ref().or(self.shut.as_ref()).map_or(0, Gate::slots)
     }
 
     /// When a packet that enters at `now` is due.

@@ -17,6 +17,8 @@ use crate::time::Instant;
 mod change;
 mod impairment;
 
+use change::Origin;
+
 /// One direction of a link: a state machine that decides every packet's fate at the instant at
 /// which it is due to be decided, however late it is told that this instant has come.
 ///
@@ -53,6 +55,7 @@ pub struct Link {
     strikes: Strikes,
     line: DelayLine,
     exit: Exit,
+    origin: Origin,
 }
 
 impl Link {
@@ -77,6 +80,7 @@ impl Link {
             line: DelayLine::new(&behind, seed),
             exit: Exit::new(),
             server: Server::new(&behind, start),
+            origin: Origin { seed, start, queues: 0 },
             config,
         })
     }
@@ -230,6 +234,7 @@ impl Link {
         self.now = self.now.max(at);
         match stage {
             Stage::Line => self.leave_line(),
+            Stage::Server if self.server.is_last() => self.retire_serialiser(),
             Stage::Server => self.serve(true),
             Stage::Queue => self.begin_service(),
             Stage::Nic => self.pass_nic(),
@@ -264,7 +269,8 @@ impl Link {
     #[inline(never)]
     fn pass_nic(&mut self) {
         let Some(queued) = self.nic.as_mut().and_then(|nic| nic.pass(self.now)) else { return };
-        self.enqueue(Queued { entered: self.now, ..queued });
+        let bytes = queued.packet.counted_bytes(self.config.added_bytes());
+        self.enqueue(Queued { entered: self.now, bytes, ..queued });
         self.begin_service();
     }
 

@@ -36,6 +36,13 @@ impl Nic {
         self.ready
     }
 
+    /// A new rate from `now` on; the rest of the head is rescaled.
+    pub(crate) fn set_rate(&mut self, rate: Rate, now: Instant) {
+        let serving = self.packets.front().map(|head| head.bytes);
+        self.bucket.set_rate(rate, serving, now);
+        self.ready = serving.and_then(|bytes| self.bucket.ready(bytes));
+    }
+
     /// The head passes at `now`, the next one begins.
     pub(crate) fn pass(&mut self, now: Instant) -> Option<Queued> {
         let passed = self.packets.pop_front()?;

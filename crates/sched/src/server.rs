@@ -1,6 +1,6 @@
 //! The bottleneck.
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Saved};
 use crate::config::LinkConfig;
 use crate::time::Instant;
 use crate::units::Rate;
@@ -14,6 +14,8 @@ pub(crate) struct Server {
     bytes: u64,
     started: Instant,
     ready: Option<Instant>,
+    /// The packet in service is the last: the queue serves itself from then on.
+    last: bool,
 }
 
 impl Server {
@@ -24,6 +26,7 @@ impl Server {
             bytes: 0,
             started: start,
             ready: None,
+            last: false,
         }
     }
 
@@ -67,6 +70,46 @@ impl Server {
         let serving = (self.bytes > 0).then_some(self.bytes);
         self.rate.set_rate(rate, serving, now);
         self.ready = serving.and_then(|bytes| self.ready_for(bytes));
+    }
+
+    /// New rates and depth from `now` on. A `peakrate` that there was not counts for the packet in
+    /// service as if it had been there since its service began.
+    pub(crate) fn configure(&mut self, config: &LinkConfig, now: Instant) {
+        let serving = (self.bytes > 0).then_some(self.bytes);
+        self.rate.configure(config.rate, config.burst.unwrap_or(0), serving, now);
+        let since = if serving.is_some() { self.started } else { now };
+        self.peak = match (config.peakrate, self.peak.take()) {
+            (Some(rate), Some(mut peak)) => {
+                peak.set_rate(rate, serving, now);
+                Some(peak)
+            }
+            (Some(rate), None) => Some(Bucket::new(rate, 0, since)),
+            (None, _) => None,
+        };
+        self.ready = serving.and_then(|bytes| self.ready_for(bytes)).map(|ready| ready.max(now));
+    }
+
+    /// Serves at the rates of `config` from now on, with what another serialiser had saved up.
+    pub(crate) fn take_over(&mut self, config: &LinkConfig, saved: Saved) {
+        *self = Self::new(config, saved.from);
+        self.rate.take_over(saved);
+    }
+
+    /// Gives way to a queue that serves itself, nothing being in service; what it has saved up.
+    pub(crate) fn give_way(&mut self, now: Instant) -> Saved {
+        let saved = self.rate.saved(now);
+        let unlimited = LinkConfig::default();
+        *self = Self::new(&unlimited, now);
+        saved
+    }
+
+    /// Whether it gives way once the packet in service is through.
+    pub(crate) fn is_last(&self) -> bool {
+        self.last
+    }
+
+    pub(crate) fn set_last(&mut self, last: bool) {
+        self.last = last;
     }
 
     fn ready_for(&self, bytes: u64) -> Option<Instant> {

@@ -2,7 +2,9 @@
 //! at most 128 bytes for one that it holds.
 
 use punctual_count_alloc::{CountingAllocator, Counts, counted};
-use punctual_sched::{Change, Duration, Instant, Link, LinkConfig, Rate};
+use punctual_sched::config::{Limit, QueueKind};
+use punctual_sched::impair::{Impair, Loss};
+use punctual_sched::{Change, Duration, Instant, Link, LinkConfig, Probability, Rate};
 
 #[path = "support/workload.rs"]
 mod workload;
@@ -49,6 +51,40 @@ fn a_live_change_of_rate_allocates_nothing_for_the_packets_after_it() {
 }
 
 #[test]
+fn a_change_of_rate_delay_loss_or_limit_allocates_nothing() {
+    for discipline in DISCIPLINES {
+        let words = discipline.link("1gbit", discipline.words);
+        let mut rig = Rig::new(&words, traffic(100, 150));
+        run(&mut rig, WARM_UP);
+        let loss = |raw| Some(Loss::random(Probability::from_raw(raw)));
+        let changes: Vec<_> = (0..100_u32)
+            .map(|number| Change {
+                rate: Rate::from_bps(1_000_000_000 + u64::from(number)),
+                delay: Some(Duration::from_nanos(number.into())),
+                loss: loss(number),
+                // netem has a limit of its own, tbf one in bytes.
+                limit: match rig.link.config() {
+                    config if config.impair == Impair::Netem => None,
+                    config if config.queue == QueueKind::Tbf => Some(Limit::Bytes(99_000)),
+                    _ => Some(Limit::Packets(900 + number % 2)),
+                },
+                ..Change::default()
+            })
+            .collect();
+        // Drops of the first lower limit, and their room.
+        change(&mut rig, &changes[0]);
+        while rig.link.poll().is_some() {}
+        let ((), counts) = counted(|| {
+            for change in &changes[1..] {
+                assert!(self::change(&mut rig, change), "{}", discipline.name);
+                while rig.link.poll().is_some() {}
+            }
+        });
+        assert_eq!(counts, Counts::default(), "{}", discipline.name);
+    }
+}
+
+#[test]
 fn a_held_packet_costs_at_most_128_bytes() {
     println!("bytes      per packet  after growth  per flow");
     for discipline in DISCIPLINES {
@@ -85,8 +121,9 @@ fn allocates_nothing(what: &str, words: &str, flows: u32, load: u64) {
     assert_eq!(counts, Counts::default(), "{what}");
 }
 
-fn change(rig: &mut Rig, change: &Change) {
-    rig.link.change(change, Instant::from_nanos(rig.traffic.now)).expect("a valid change");
+/// Whether anything differs.
+fn change(rig: &mut Rig, change: &Change) -> bool {
+    rig.link.change(change, Instant::from_nanos(rig.traffic.now)).expect("a valid change")
 }
 
 fn traffic(flows: u32, load: u64) -> Traffic {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ConfigError, Limit, LinkConfig};
-use crate::impair::Loss;
+use crate::impair::{Impair, Loss};
 use crate::parameter::Parameter;
 use crate::time::Duration;
 use crate::units::Rate;
@@ -117,6 +117,20 @@ impl LinkConfig {
         config.check_change(self, change)?;
         config.settle_limit();
         Ok(config)
+    }
+
+    /// Whether two configurations differ in nothing that a queue reads.
+    pub(crate) fn has_same_queue(&self, other: &Self) -> bool {
+        let mut same = self.clone();
+        if self.impair == Impair::Own {
+            (same.delay, same.jitter) = (other.delay, other.jitter);
+            same.jitter_correlation = other.jitter_correlation;
+            same.distribution.clone_from(&other.distribution);
+            same.slot.clone_from(&other.slot);
+            (same.reorder, same.loss, same.loss_at) = (other.reorder, other.loss, other.loss_at);
+            (same.ecn, same.duplicate, same.corrupt) = (other.ecn, other.duplicate, other.corrupt);
+        }
+        Self { nic: other.nic, ..same } == *other
     }
 
     /// Replaces what has a field of its own.

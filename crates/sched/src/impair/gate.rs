@@ -32,19 +32,8 @@ enum Gap {
 
 impl Gate {
     pub(crate) fn new(slot: &Slot, random: Stream) -> Self {
-        let gap = match slot.gap {
-            SlotGap::Uniform { min, max } => {
-                Gap::Uniform { min, width: max.saturating_sub(min), random }
-            }
-            SlotGap::Spread { ref distribution, delay, jitter } => {
-                let distribution: Distribution = distribution.clone();
-                let mut spread = Spread::new(distribution, random);
-                spread.set(delay, jitter, Probability::ZERO);
-                Gap::Spread(spread)
-            }
-        };
         Self {
-            gap,
+            gap: Gap::new(&slot.gap, random),
             limits: (slot.packets, slot.bytes),
             opened: None,
             next: Instant::ZERO,
@@ -52,6 +41,18 @@ impl Gate {
             bytes_left: 0,
             slots: 0,
         }
+    }
+
+    /// Other slots from `now` on. Where the `gaps` differ the next slot is drawn anew, from the last
+    /// one on, but does not open before `now`.
+    pub(crate) fn set(self, slot: &Slot, gaps: bool, now: Instant) -> Self {
+        let limits = (slot.packets, slot.bytes);
+        if !gaps {
+            return Self { limits, ..self };
+        }
+        let mut gap = Gap::new(&slot.gap, self.gap.into_random());
+        let next = self.opened.map_or(self.next, |opened| (opened + gap.draw()).max(now));
+        Self { gap, limits, next, ..self }
     }
 
     /// When a packet that is the next one and due at `due` passes. A slot that is open and not used
@@ -88,6 +89,27 @@ impl Gate {
 }
 
 impl Gap {
+    fn new(gap: &SlotGap, random: Stream) -> Self {
+        match *gap {
+            SlotGap::Uniform { min, max } => {
+                Self::Uniform { min, width: max.saturating_sub(min), random }
+            }
+            SlotGap::Spread { ref distribution, delay, jitter } => {
+                let distribution: Distribution = distribution.clone();
+                let mut spread = Spread::new(distribution, random);
+                spread.set(delay, jitter, Probability::ZERO);
+                Self::Spread(spread)
+            }
+        }
+    }
+
+    fn into_random(self) -> Stream {
+        match self {
+            Self::Uniform { random, .. } => random,
+            Self::Spread(spread) => spread.into_random(),
+        }
+    }
+
     fn draw(&mut self) -> Duration {
         match self {
             Self::Uniform { min, width: Duration::ZERO, .. } => *min,

@@ -20,6 +20,14 @@ impl Overtaking {
         Self { reorder, events: Events::new(random), since: 0, share: Share::default() }
     }
 
+    /// What goes for the packets to come. The count to the next that may skip goes on.
+    pub(crate) fn set(&mut self, reorder: Reorder) {
+        if reorder != self.reorder {
+            self.events.forget();
+            self.reorder = reorder;
+        }
+    }
+
     /// Whether a packet may leave before one that entered earlier.
     pub(crate) fn possible(&self) -> bool {
         self.reorder != Reorder::None

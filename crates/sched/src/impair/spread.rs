@@ -25,12 +25,11 @@ pub(crate) struct Spread {
 
 impl Spread {
     pub(crate) fn new(distribution: Distribution, random: Stream) -> Self {
-        let least = distribution.entries().and_then(|entries| entries.iter().min().copied());
         Self {
             mean: Duration::ZERO,
             jitter: Duration::ZERO,
+            least: least(&distribution),
             distribution,
-            least: least.unwrap_or(0),
             correlation: Probability::ZERO,
             random,
             last: None,
@@ -40,6 +39,19 @@ impl Spread {
     /// New values for the draws to come.
     pub(crate) fn set(&mut self, mean: Duration, jitter: Duration, correlation: Probability) {
         (self.mean, self.jitter, self.correlation) = (mean, jitter, correlation);
+    }
+
+    /// Another distribution for the draws to come, which are drawn from the same stream.
+    pub(crate) fn set_distribution(&mut self, distribution: &Distribution) {
+        if *distribution != self.distribution {
+            self.distribution = distribution.clone();
+            self.least = least(distribution);
+        }
+    }
+
+    /// The stream that it draws from.
+    pub(crate) fn into_random(self) -> Stream {
+        self.random
     }
 
     /// One time. Draws nothing while there is no jitter.
@@ -77,4 +89,9 @@ impl Spread {
         let nanos = i128::from(self.mean.as_nanos()) + deviation.div_euclid(8_192);
         Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
     }
+}
+
+/// The least value of a distribution's table.
+fn least(distribution: &Distribution) -> i16 {
+    distribution.entries().and_then(|entries| entries.iter().min().copied()).unwrap_or(0)
 }

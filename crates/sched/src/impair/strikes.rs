@@ -42,6 +42,19 @@ impl Strikes {
         }
     }
 
+    /// New parameters for the packets to come. One that stays goes on where it is.
+    pub(crate) fn configure(&mut self, config: &LinkConfig) {
+        self.set_loss(config.loss);
+        self.ecn = config.ecn;
+        let pairs = [(&mut self.duplicate, config.duplicate), (&mut self.corrupt, config.corrupt)];
+        for ((share, events), new) in pairs {
+            if *share != new {
+                *share = new;
+                events.forget();
+            }
+        }
+    }
+
     pub(crate) fn set_loss(&mut self, loss: Loss) {
         self.loss.set(loss);
     }

@@ -6,7 +6,7 @@
 
 use crate::config::{ConfigError, LinkConfig};
 use crate::output::{BitFlip, DropReason, Mark};
-use crate::queue::{Backlog, Discipline, Effects, Queued, Served, Statistics};
+use crate::queue::{Backlog, Discipline, Effects, Moving, Queued, Served, Statistics};
 use crate::random::{Component, Stream};
 use crate::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ pub struct Netem {
     corrupt: Correlated,
     reorder: Correlated,
     delay: Delay,
+    /// The seed where none is given.
+    derived_seed: u64,
     /// Packets delayed since one was sent at once.
     delayed_since: u32,
     slots: Option<Slots>,
@@ -73,6 +75,7 @@ impl Netem {
             memory,
             bits: Stream::new(seed, Component::Bit),
             uniform: Stream::new(seed, Component::Slot),
+            derived_seed: derived,
             delayed_since: 0,
             slots: config.slot.clone().map(|slot| Slots::new(slot, SendTime::at(start))),
             held: HeldPackets::default(),
@@ -95,9 +98,8 @@ impl Netem {
         if self.slots.as_ref().map(Slots::config) != config.slot.as_ref() {
             self.slots = config.slot.clone().map(|slot| Slots::new(slot, SendTime::at(now)));
         }
-        if config.seed != self.config.seed
-            && let Some(seed) = config.seed
-        {
+        if config.seed != self.config.seed {
+            let seed = config.seed.unwrap_or(self.derived_seed);
             self.generator = Taus113::new(seed);
             self.counters.seed = seed;
         }
@@ -252,6 +254,23 @@ impl Discipline for Netem {
     fn statistics(&self) -> Statistics {
         Statistics::Netem(self.counters)
     }
+}
+
+/// It takes the place of a queue from the start to the end: nothing ever moves.
+impl Moving for Netem {
+    fn adopt(&mut self, queued: Queued, _now: Instant) {
+        self.hold(Held::new(queued, 0, Mark::None, None));
+    }
+
+    fn surrender(&mut self, packets: &mut Vec<Queued>) {
+        let held = &mut self.held;
+        let all = core::iter::from_fn(|| held.pop_immediate().or_else(|| held.pop()));
+        packets.extend(all.map(|held| held.queued));
+        self.backlog = Backlog::default();
+    }
+
+    /// Packets keep their send times, also those above a lower limit.
+    fn shrink(&mut self, _now: Instant, _effects: &mut Effects) {}
 }
 
 impl NetemChance {

@@ -1,7 +1,7 @@
 //! `fifo`: first in, first out, tail drop at a limit in packets or bytes (`pfifo`, `bfifo` of
 //! Linux).
 
-use super::{Backlog, Discipline, Effects, Held, Queued, Served, Statistics};
+use super::{Backlog, Discipline, Effects, Held, Moving, Queued, Served, Statistics};
 use crate::config::LinkConfig;
 use crate::output::DropReason;
 use crate::ring::Ring;
@@ -39,15 +39,6 @@ impl Fifo {
     fn is_over_limit(&self, held: &Held) -> bool {
         let held = held.all();
         held.packets > self.limit.packets || held.bytes > self.limit.bytes
-    }
-
-    fn drop_over_limit(&mut self, effects: &mut Effects) {
-        while self.is_over_limit(&self.held) {
-            let Some(last) = self.packets.back() else { return };
-            self.held.waiting.remove(last);
-            effects.drop(&last.packet, DropReason::Limit);
-            self.packets.pop_back();
-        }
     }
 }
 
@@ -89,12 +80,39 @@ impl Discipline for Fifo {
     }
 
     /// A lower limit drops from the tail what no longer fits. The packet in service stays.
-    fn configure(&mut self, config: &LinkConfig, _now: Instant, effects: &mut Effects) {
-        self.limit = config.resolved_limit();
-        self.drop_over_limit(effects);
+    fn configure(&mut self, config: &LinkConfig, now: Instant, effects: &mut Effects) {
+        let before = core::mem::replace(&mut self.limit, config.resolved_limit());
+        if self.limit.packets < before.packets || self.limit.bytes < before.bytes {
+            self.shrink(now, effects);
+        }
     }
 
     fn statistics(&self) -> Statistics {
         Statistics::Fifo
+    }
+}
+
+impl Moving for Fifo {
+    fn adopt(&mut self, queued: Queued, _now: Instant) {
+        self.held.waiting.add(&queued);
+        self.packets.push_back(queued);
+    }
+
+    fn adopt_served(&mut self, queued: &Queued) {
+        self.held.hand_out(queued);
+    }
+
+    fn surrender(&mut self, packets: &mut Vec<Queued>) {
+        packets.extend(self.packets.drain());
+        self.held.waiting = Backlog::default();
+    }
+
+    fn shrink(&mut self, _now: Instant, effects: &mut Effects) {
+        while self.is_over_limit(&self.held) {
+            let Some(last) = self.packets.back() else { return };
+            self.held.waiting.remove(last);
+            effects.drop(&last.packet, DropReason::Limit);
+            self.packets.pop_back();
+        }
     }
 }

@@ -18,6 +18,7 @@ pub mod fifo;
 pub mod fq;
 pub mod fq_codel;
 pub mod jens;
+mod moving;
 mod show;
 mod statistics;
 pub mod tbf;
@@ -30,6 +31,7 @@ pub use fifo::{Fifo, QueueLimit};
 pub use fq::{Fq, FqConfig, FqStatistics};
 pub use fq_codel::FqCodel;
 pub use jens::Jens;
+pub(crate) use moving::Moving;
 pub use show::show;
 pub use statistics::Statistics;
 pub use tbf::Tbf;
@@ -239,6 +241,7 @@ macro_rules! each {
         }
     };
 }
+use each;
 
 impl Queue {
     /// An empty queue of `config.queue`, or netem in its place, which starts at `start` and draws

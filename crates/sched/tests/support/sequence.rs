@@ -4,11 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use punctual_sched::config::Limit;
+use punctual_sched::config::{Limit, QueueKind};
+use punctual_sched::impair::Reorder;
 use punctual_sched::{
-    Change, Deadline, Duration, Ecn, Instant, Link, LinkConfig, Mark, Output, Packet, Rate,
-    TransmitTime,
+    Change, Deadline, DropReason, Duration, Ecn, Instant, Link, LinkConfig, Mark, Output, Packet,
+    Rate, TransmitTime,
 };
+
+#[path = "changes.rs"]
+mod changes;
 
 /// A configuration, and what it promises besides.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +120,10 @@ impl Bytes<'_> {
 /// The link and what is known of it from outside.
 struct Model {
     case: Case,
+    /// What is left of the case's promise of order after the changes so far.
+    order: Order,
+    /// Whether some queue has put packets of one flow apart by their ECN field.
+    by_ecn: bool,
     link: Link,
     /// The latest time given, in nanoseconds.
     now: u64,
@@ -124,7 +132,7 @@ struct Model {
     /// Fates that are still to come, by handle.
     open: BTreeMap<u64, u32>,
     /// The last handle that departed, by class.
-    departed: BTreeMap<(u32, u8), u64>,
+    departed: BTreeMap<(u32, (u8, u8)), u64>,
     last_due: u64,
     /// What the link said after the last mutation.
     deadline: Option<Deadline>,
@@ -139,6 +147,8 @@ impl Model {
         link.follow_copies();
         Self {
             case,
+            order: case.order,
+            by_ecn: matches!(config.queue, QueueKind::Dualpi2 | QueueKind::Jens),
             link,
             now: 0,
             came: 0,
@@ -247,16 +257,55 @@ impl Model {
         if what & 4 != 0 {
             change.limit = Some(Limit::Packets(u32::from(bytes.byte())));
         }
-        self.deadline = None;
-        let limit = change.limit;
-        if self.link.change(&change, Instant::from_nanos(self.now)).is_ok()
-            && let Some(Limit::Packets(packets)) = limit
-        {
-            // Under fq packets of flows that wait stay where the limit is lowered, as under Linux.
-            let before = if self.case.bands > 1 { self.limit } else { Some(0) };
-            self.limit = before.map(|before| before.max(packets.into()));
+        for _ in 0..what >> 3 & 3 {
+            let which = usize::from(bytes.byte());
+            changes::add(&mut change, changes::CHANGES[which % changes::CHANGES.len()]);
         }
-        self.drain();
+        self.apply(&change);
+    }
+
+    fn apply(&mut self, change: &Change) {
+        self.advance(self.now);
+        self.deadline = None;
+        let before = self.link.config().clone();
+        let refused = self.link.change(change, Instant::from_nanos(self.now)).is_err();
+        let after = self.link.config();
+        if refused || *after == before {
+            assert_eq!(*after, before, "nothing was to change");
+            assert_eq!(self.link.poll(), None, "nothing was to happen");
+            return;
+        }
+        assert!(!after.changes(change) || change.names().any(|name| name == "jens.handover"));
+        self.promise_after(&before, change);
+        let may_drop = change.names().any(|name| MAY_DROP.contains(&name));
+        // What leaves at once may be lost at random, or find no memory for its copy.
+        let dropped = self.drain();
+        let by_chance =
+            |reason: &DropReason| matches!(reason, DropReason::Loss | DropReason::HoldFull);
+        assert!(may_drop || dropped.iter().all(by_chance), "{change:?} drops {dropped:?}");
+    }
+
+    /// What order and limit are from a change on.
+    fn promise_after(&mut self, before: &LinkConfig, change: &Change) {
+        let after = self.link.config();
+        if after.queue != before.queue && self.order == Order::All {
+            self.order = Order::Flow;
+        }
+        self.by_ecn |= matches!(after.queue, QueueKind::Dualpi2 | QueueKind::Jens);
+        if after.reorder != Reorder::None {
+            self.order = Order::None;
+        }
+        self.limit = match after.limit {
+            // Packets of another discipline may be more than its limit.
+            _ if after.queue != before.queue => None,
+            Some(Limit::Packets(packets)) if change.names().any(|name| name == "limit") => {
+                // Under fq packets of flows that wait stay, as under Linux.
+                let least = if after.queue == QueueKind::Fq { self.limit } else { Some(0) };
+                least.map(|least| least.max(packets.into()))
+            }
+            Some(Limit::Packets(_)) => self.limit,
+            _ => None,
+        };
     }
 
     /// At most so many deadlines.
@@ -268,7 +317,8 @@ impl Model {
     }
 
     /// Takes what came out, and checks each fate.
-    fn drain(&mut self) {
+    fn drain(&mut self) -> Vec<DropReason> {
+        let mut dropped = Vec::new();
         let promised = self.deadline.map_or(0, |deadline| deadline.at.as_nanos());
         while let Some(handle) = self.link.poll_duplicate() {
             *self.open.get_mut(&handle).expect("what is duplicated is open") += 1;
@@ -288,13 +338,15 @@ impl Model {
                     self.check_order(&packet);
                     self.close(packet.handle);
                 }
-                Output::Drop { packet, at, .. } => {
+                Output::Drop { packet, at, reason, .. } => {
+                    dropped.push(reason);
                     assert!(at.as_nanos() <= self.now, "{at:?} has not come, {packet:?}");
                     self.close(packet.handle);
                 }
             }
         }
         self.deadline = self.link.next_event();
+        dropped
     }
 
     fn close(&mut self, handle: u64) {
@@ -306,13 +358,13 @@ impl Model {
     }
 
     fn check_order(&mut self, packet: &Packet) {
-        let class = match self.case.order {
-            Order::All => (0, 0),
-            Order::Flow => (packet.flow, Self::class(packet)),
+        let class = match self.order {
+            Order::All => (0, (0, 0)),
+            Order::Flow => (packet.flow, self.class(packet)),
             Order::None => return,
         };
         // Times of its own put a packet out of its turn.
-        if packet.transmit.is_some() && self.case.order == Order::Flow {
+        if packet.transmit.is_some() && self.order == Order::Flow {
             return;
         }
         let last = self.departed.entry(class).or_insert(packet.handle);
@@ -320,11 +372,10 @@ impl Model {
         *last = packet.handle;
     }
 
-    /// Packets of one flow that a discipline may put into different queues: by ECN field (dualpi2)
-    /// and priority (fq).
-    fn class(packet: &Packet) -> u8 {
-        let scalable = matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
-        packet.priority << 1 | u8::from(scalable)
+    /// Packets of one flow that a discipline may put into different queues: by ECN field (dualpi2,
+    /// jens) and priority (fq).
+    fn class(&self, packet: &Packet) -> (u8, u8) {
+        (packet.priority, if self.by_ecn { packet.ecn as u8 } else { 0 })
     }
 
     /// What holds after each operation.
@@ -376,3 +427,7 @@ impl Model {
         assert!(self.open.is_empty());
     }
 }
+
+/// Parameters by whose change something may be dropped: limits, and an access rate whose packets
+/// enter the queue at once when it is taken away.
+const MAY_DROP: [&str; 4] = ["limit", "fq_codel.memory_limit", "dualpi2.memlimit", "nic"];

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Backlog, Discipline, Effects, Held, Queued, Served, Statistics};
+use super::{Backlog, Discipline, Effects, Held, Moving, Queued, Served, Statistics};
 use crate::config::LinkConfig;
 use crate::output::{DropReason, Mark};
 use crate::ring::Ring;
@@ -178,15 +178,11 @@ impl Discipline for Codel {
     }
 
     /// The controller goes on with its new parameters. A lower limit drops from the tail.
-    fn configure(&mut self, config: &LinkConfig, _now: Instant, effects: &mut Effects) {
-        self.limit = config.resolved_limit().packets;
+    fn configure(&mut self, config: &LinkConfig, now: Instant, effects: &mut Effects) {
+        let before = core::mem::replace(&mut self.limit, config.resolved_limit().packets);
         self.law = config.codel.law(config);
-        while self.held.all().packets > self.limit
-            && let Some(last) = self.packets.back()
-        {
-            self.held.waiting.remove(last);
-            effects.drop(&last.packet, DropReason::Limit);
-            self.packets.pop_back();
+        if self.limit < before {
+            self.shrink(now, effects);
         }
     }
 
@@ -204,6 +200,32 @@ impl Discipline for Codel {
             drop_next: self.law.micros(next.unwrap_or(0)),
             ..self.counters
         })
+    }
+}
+
+impl Moving for Codel {
+    fn adopt(&mut self, queued: Queued, _now: Instant) {
+        self.held.waiting.add(&queued);
+        self.packets.push_back(queued);
+    }
+
+    fn adopt_served(&mut self, queued: &Queued) {
+        self.held.hand_out(queued);
+    }
+
+    fn surrender(&mut self, packets: &mut Vec<Queued>) {
+        packets.extend(self.packets.drain());
+        self.held.waiting = Backlog::default();
+    }
+
+    fn shrink(&mut self, _now: Instant, effects: &mut Effects) {
+        while self.held.all().packets > self.limit
+            && let Some(last) = self.packets.back()
+        {
+            self.held.waiting.remove(last);
+            effects.drop(&last.packet, DropReason::Limit);
+            self.packets.pop_back();
+        }
     }
 }
 

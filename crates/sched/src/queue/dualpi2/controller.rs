@@ -69,6 +69,11 @@ impl Controller {
         self.probability
     }
 
+    /// There is a `delay` that no update has seen, and which it is not to take for growth.
+    pub(super) fn find(&mut self, delay: Duration) {
+        self.last_delay = delay.as_nanos();
+    }
+
     /// Makes every update due up to `now`. `oldest` is when the older of the two heads entered;
     /// it has been so since the last call.
     #[inline]

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Backlog, Discipline, Effects, Queued, Served, Statistics};
+use super::{Backlog, Discipline, Effects, Moving, Queued, Served, Statistics};
 use crate::config::{Limit, LinkConfig};
 use crate::output::{DropReason, Mark};
 use crate::packet::{Ecn, Packet, true_size};
@@ -20,6 +20,7 @@ use crate::time::{Duration, Instant};
 pub mod config;
 pub mod controller;
 pub mod credit;
+mod moving;
 pub mod signal;
 pub mod statistics;
 
@@ -175,21 +176,6 @@ impl Dualpi2 {
         }
         Ok(mark)
     }
-
-    fn drop_over_limit(&mut self, effects: &mut Effects) {
-        loop {
-            let reason = if self.found().packets > self.settings.limit {
-                DropReason::Limit
-            } else if self.counters.memory_used > self.settings.memory {
-                DropReason::MemoryLimit
-            } else {
-                return;
-            };
-            let head = self.pop(Lane::Classic).or_else(|| self.pop(Lane::Low));
-            let Some(head) = head else { return };
-            effects.drop(&head.queued.packet, reason);
-        }
-    }
 }
 
 impl Discipline for Dualpi2 {
@@ -259,10 +245,18 @@ impl Discipline for Dualpi2 {
     /// heads, classic packets first.
     fn configure(&mut self, config: &LinkConfig, now: Instant, effects: &mut Effects) {
         self.update(now);
-        self.settings = Settings::new(config);
+        let before = core::mem::replace(&mut self.settings, Settings::new(config));
         self.credit.configure(&self.settings.config, self.settings.mtu);
         self.counters.memory_limit = self.settings.memory;
-        self.drop_over_limit(effects);
+        if self.settings.config.classify != before.config.classify {
+            self.sort_anew();
+        }
+        // Memory that is derived may shrink with the framing: that is no lower limit.
+        let memory = self.settings.config.memlimit != before.config.memlimit
+            && self.settings.memory < before.memory;
+        if self.settings.limit < before.limit || memory {
+            self.shrink(now, effects);
+        }
     }
 
     fn statistics(&self) -> Statistics {
@@ -346,6 +340,11 @@ impl Fifo {
         let head = self.packets.pop_front()?;
         self.held.remove(&head.queued);
         Some(head)
+    }
+
+    fn drain(&mut self) -> impl Iterator<Item = Waiting> {
+        self.held = Backlog::default();
+        self.packets.drain(..)
     }
 
     fn is_empty(&self) -> bool {

@@ -18,7 +18,7 @@ use self::flows::Flows;
 use self::pacing::Latency;
 use self::packets::{PacketQueue, Packets};
 use self::table::Key;
-use super::{Backlog, Discipline, Effects, Queued, Served, Statistics};
+use super::{Backlog, Discipline, Effects, Moving, Queued, Served, Statistics};
 use crate::config::LinkConfig;
 use crate::output::DropReason;
 use crate::packet::Packet;
@@ -200,12 +200,19 @@ impl<T: Throttled> Fq<T> {
 
     /// Makes the flow ready for one more packet of `band`; false when it is at its limit.
     #[inline]
-    fn join(&mut self, index: u32, band: u8, now: Instant) -> bool {
-        let flow = &mut self.flows.nodes[index];
-        if flow.packets.len >= self.settings.flow_limit {
+    fn join_limited(&mut self, index: u32, band: u8, now: Instant) -> bool {
+        if self.flows.nodes[index].packets.len >= self.settings.flow_limit {
             self.counters.flows_plimit += 1;
             return false;
         }
+        self.join(index, band, now);
+        true
+    }
+
+    /// The same whatever its limit.
+    #[inline]
+    fn join(&mut self, index: u32, band: u8, now: Instant) {
+        let flow = &mut self.flows.nodes[index];
         if flow.packets.len == 0 {
             self.flows.inactive -= 1;
         }
@@ -223,20 +230,6 @@ impl<T: Throttled> Fq<T> {
             );
         }
         self.bands[usize::from(band)].packets += 1;
-        true
-    }
-
-    /// Drops, in the order of departure, what is more than the limit. As under Linux, packets of
-    /// throttled flows stay.
-    fn drop_over_limit(&mut self, now: Instant, effects: &mut Effects) {
-        let serving = core::mem::take(&mut self.serving);
-        while self.len > self.settings.limit
-            && let Some(served) = self.dequeue(now, effects)
-        {
-            self.served();
-            effects.drop(&served.queued.packet, DropReason::Limit);
-        }
-        self.serving = serving;
     }
 }
 
@@ -256,7 +249,7 @@ impl<T: Throttled> Discipline for Fq<T> {
         };
         let queue = match self.classify(packet, send, now) {
             None => &mut self.internal,
-            Some(flow) if self.join(flow, band, now) => &mut self.flows.nodes[flow].packets,
+            Some(flow) if self.join_limited(flow, band, now) => &mut self.flows.nodes[flow].packets,
             Some(_) => {
                 effects.drop(packet, DropReason::FlowLimit);
                 return;
@@ -299,7 +292,7 @@ impl<T: Throttled> Discipline for Fq<T> {
             (0..self.flows.nodes.end()).for_each(|flow| self.forget_if_idle(flow, now));
         }
         if self.settings.limit < before.limit {
-            self.drop_over_limit(now, effects);
+            self.shrink(now, effects);
         }
     }
 
@@ -320,6 +313,56 @@ impl<T: Throttled> Discipline for Fq<T> {
 
     fn touch<'a>(&self, packets: impl Iterator<Item = &'a Packet> + Clone) -> u64 {
         self.flows.touch(packets.map(|packet| self.key(packet)))
+    }
+}
+
+impl<T: Throttled> Moving for Fq<T> {
+    /// A transmit time beyond the horizon is cut to it: it was not asked for of this queue.
+    fn adopt(&mut self, queued: Queued, now: Instant) {
+        self.now = now;
+        let packet = &queued.packet;
+        let band = self.settings.priomap[usize::from(packet.priority & 15)];
+        let horizon = now + self.settings.horizon;
+        let send = packet.transmit.map_or(queued.entered, |asked| asked.at().min(horizon));
+        let queue = match self.classify(packet, send, now) {
+            None => &mut self.internal,
+            Some(flow) => {
+                self.join(flow, band, now);
+                &mut self.flows.nodes[flow].packets
+            }
+        };
+        self.backlog.add(&queued);
+        self.len += 1;
+        self.packets.push(queue, queued, send, band);
+    }
+
+    fn adopt_served(&mut self, _queued: &Queued) {
+        self.len += 1;
+        self.serving = true;
+    }
+
+    fn surrender(&mut self, packets: &mut Vec<Queued>) {
+        let mut all = Vec::new();
+        self.packets.empty(&mut self.internal, &mut all);
+        for flow in 0..self.flows.nodes.end() {
+            self.packets.empty(&mut self.flows.nodes[flow].packets, &mut all);
+        }
+        self.backlog = Backlog::default();
+        all.sort_by_key(|&(arrival, _)| arrival);
+        packets.extend(all.into_iter().map(|(_, queued)| queued));
+    }
+
+    /// Drops, in the order of departure, what is more than the limit. As under Linux, packets of
+    /// throttled flows stay.
+    fn shrink(&mut self, now: Instant, effects: &mut Effects) {
+        let serving = core::mem::take(&mut self.serving);
+        while self.len > self.settings.limit
+            && let Some(served) = self.dequeue(now, effects)
+        {
+            self.served();
+            effects.drop(&served.queued.packet, DropReason::Limit);
+        }
+        self.serving = serving;
     }
 }
 

@@ -131,6 +131,14 @@ impl Packets {
         self.slab.give(index)
     }
 
+    /// Takes out all packets, each with its number in the order in which they came.
+    pub(super) fn empty(&mut self, queue: &mut PacketQueue, all: &mut Vec<(u64, Queued)>) {
+        while let Some(next) = self.next(queue) {
+            let held = self.remove(queue, next);
+            all.push((held.arrival, held.queued));
+        }
+    }
+
     /// Loads what [`Self::next`] and [`Self::get`] read.
     #[inline]
     pub(super) fn touch(&self, queue: &PacketQueue) -> u64 {

@@ -53,6 +53,11 @@ impl Flows {
         Self { buckets: vec![flow; count as usize], new: Chain::EMPTY, old: Chain::EMPTY }
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.buckets.len()).unwrap_or(u32::MAX)
+    }
+
     /// The flow that a hash of 32 bits falls into: the range is cut into equal parts.
     #[inline]
     pub(super) fn of(&self, hash: u32) -> u32 {

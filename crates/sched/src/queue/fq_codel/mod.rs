@@ -1,7 +1,7 @@
 //! `fq_codel`: flows in turn, each with a CoDel controller (RFC 8290).
 
 use super::codel::{Head, Law, Verdict};
-use super::{Backlog, Discipline, Effects, Held, Queued, Served, Statistics};
+use super::{Backlog, Discipline, Effects, Held, Moving, Queued, Served, Statistics};
 use crate::config::LinkConfig;
 use crate::output::{DropReason, Mark};
 use crate::packet::{Ecn, Packet, true_size};
@@ -142,6 +142,20 @@ impl FqCodel {
         served.mark = if late || marked { Mark::Ce } else { Mark::None };
     }
 
+    /// Takes a packet in; false where the table is full.
+    #[inline]
+    fn take_in(&mut self, queued: Queued) -> bool {
+        let flow = self.flows.of(queued.packet.flow);
+        if !self.packets.push(&mut self.flows.get_mut(flow).packets, queued) {
+            return false;
+        }
+        self.backlogs.add(flow as usize, queued.bytes);
+        self.held.waiting.add(&queued);
+        self.memory += true_size(queued.packet.len);
+        self.counters.new_flow_count += u64::from(self.flows.begin(flow, self.quantum));
+        true
+    }
+
     /// Takes the first packet of a flow.
     #[inline]
     fn take(&mut self, flow: u32) -> Option<Queued> {
@@ -160,16 +174,9 @@ impl FqCodel {
 
 impl Discipline for FqCodel {
     fn enqueue(&mut self, queued: Queued, effects: &mut Effects) {
-        let flow = self.flows.of(queued.packet.flow);
-        if !self.packets.push(&mut self.flows.get_mut(flow).packets, queued) {
+        if !self.take_in(queued) {
             effects.drop(&queued.packet, DropReason::MemoryLimit);
-            return;
-        }
-        self.backlogs.add(flow as usize, queued.bytes);
-        self.held.waiting.add(&queued);
-        self.memory += true_size(queued.packet.len);
-        self.counters.new_flow_count += u64::from(self.flows.begin(flow, self.quantum));
-        if self.is_over() {
+        } else if self.is_over() {
             self.make_room(effects);
         }
     }
@@ -202,10 +209,11 @@ impl Discipline for FqCodel {
     }
 
     /// The number of flows stays. Lower limits drop as an overflow does.
-    fn configure(&mut self, config: &LinkConfig, _now: Instant, effects: &mut Effects) {
+    fn configure(&mut self, config: &LinkConfig, now: Instant, effects: &mut Effects) {
+        let (limit, memory_limit) = (self.limit, self.memory_limit);
         self.set(config);
-        while self.is_over() && self.backlog().packets > 0 {
-            self.make_room(effects);
+        if self.limit < limit || self.memory_limit < memory_limit {
+            self.shrink(now, effects);
         }
     }
 
@@ -222,6 +230,30 @@ impl Discipline for FqCodel {
     fn touch<'a>(&self, packets: impl Iterator<Item = &'a Packet> + Clone) -> u64 {
         let tail = |packet: &Packet| self.flows.get(self.flows.of(packet.flow)).packets.tail();
         packets.fold(0, |sum, packet| sum ^ u64::from(tail(packet)))
+    }
+}
+
+impl Moving for FqCodel {
+    fn adopt(&mut self, queued: Queued, _now: Instant) {
+        // A table of 2^32 packets is not filled by those that another one held.
+        let taken = self.take_in(queued);
+        debug_assert!(taken, "there is room");
+    }
+
+    fn adopt_served(&mut self, queued: &Queued) {
+        self.held.hand_out(queued);
+    }
+
+    fn surrender(&mut self, packets: &mut Vec<Queued>) {
+        for flow in 0..self.flows.count() {
+            packets.extend(core::iter::from_fn(|| self.take(flow)));
+        }
+    }
+
+    fn shrink(&mut self, _now: Instant, effects: &mut Effects) {
+        while self.is_over() && self.backlog().packets > 0 {
+            self.make_room(effects);
+        }
     }
 }
 

@@ -4,9 +4,11 @@
 //! [`config`] holds the parameters, [`pace`] rates as whole nanoseconds per byte, [`record`] and
 //! [`recorder`] what is told about every packet.
 
+use crate::bucket::Saved;
 use crate::config::{ConfigError, Limit, LinkConfig};
 use crate::link::Link;
-use crate::queue::{Backlog, Discipline, Effects, Queue, Queued, Served, Statistics};
+use crate::packet::Packet;
+use crate::queue::{Backlog, Discipline, Effects, Moving, Queue, Queued, Served, Statistics};
 use crate::random::{Component, Stream};
 use crate::time::{Duration, Instant};
 use crate::units::Rate;
@@ -59,11 +61,20 @@ pub struct Jens {
 impl Jens {
     /// An empty queue of `config`, which starts at `start` and draws from `seed`.
     pub fn new(config: &LinkConfig, seed: u64, start: Instant) -> Result<Self, ConfigError> {
+        Self::made_at(config, seed, (start, start))
+    }
+
+    /// The same on a link that started at `start`, which handovers are planned from, made at `now`.
+    pub(crate) fn made_at(
+        config: &LinkConfig,
+        seed: u64,
+        (start, now): (Instant, Instant),
+    ) -> Result<Self, ConfigError> {
         config.validate()?;
         let jens = &config.jens;
         let pace = Pace::new(config.rate, jens.virtual_factor);
         let mut created = Self {
-            users: (0..jens.users).map(|_| User::new(jens, pace, start)).collect(),
+            users: (0..jens.users).map(|_| User::new(jens, pace, now)).collect(),
             last: 0,
             shared: Shared {
                 config: jens.clone(),
@@ -75,13 +86,26 @@ impl Jens {
             limit: limit(config),
             rate: config.rate,
             start,
-            begun: 0,
+            begun: jens.handovers.partition_point(|known| start + known.at < now),
             armed: None,
         };
         if let Some(duration) = jens.handover_now {
-            created.hand_over(start, duration);
+            created.hand_over(now, duration);
         }
         Ok(created)
+    }
+
+    /// Until when the line is taken by what has left. Handovers end with this queue.
+    pub(crate) fn saved(&self, now: Instant) -> Saved {
+        let taken = self.users.iter().map(|user| user.paid_until).max();
+        Saved { tokens: 0, paid: 0, from: taken.map_or(now, |taken| taken.max(now)) }
+    }
+
+    /// What another serialiser had saved up is of no use here; what has left takes the line.
+    pub(crate) fn take_over(&mut self, saved: Saved) {
+        for user in &mut self.users {
+            user.wait_until(saved.from);
+        }
     }
 
     /// Nothing is served from `at` on for `duration`, of any user; a handover in force only grows
@@ -146,7 +170,11 @@ impl Jens {
             return;
         }
         self.rate = rate;
-        let pace = Pace::new(rate, self.shared.config.virtual_factor);
+        self.set_paces(now);
+    }
+
+    fn set_paces(&mut self, now: Instant) {
+        let pace = Pace::new(self.rate, self.shared.config.virtual_factor);
         for user in &mut self.users {
             if user.set_pace(pace) {
                 self.armed = Some(now);
@@ -162,14 +190,24 @@ impl Jens {
             self.begun = config.handovers.partition_point(|known| self.start + known.at < now);
             shared.handovers.clone_from(&config.handovers);
         }
-        shared.qos_mode = config.qos_mode;
         shared.mark_free = config.mark_free;
         shared.mark_full = config.mark_full;
         shared.extra_latency = config.extra_latency;
+        shared.age_base = config.age_base;
+        if shared.qos_mode != config.qos_mode {
+            shared.qos_mode = config.qos_mode;
+            self.users.iter_mut().for_each(|user| user.sort_anew(&mut self.shared));
+        }
+        if self.shared.config.virtual_factor != config.virtual_factor {
+            self.shared.config.virtual_factor = config.virtual_factor;
+            self.set_paces(now);
+        }
     }
 
-    fn shrink(&mut self, now: Instant, effects: &mut Effects) {
-        while self.shared.held.packets > self.limit && self.drop_one(Why::Resized, now, effects) {}
+    /// The number of a packet's user.
+    fn user_of(&self, packet: &Packet) -> usize {
+        let user = usize::try_from(packet.mark).unwrap_or(usize::MAX);
+        if user < self.users.len() { user } else { 0 }
     }
 }
 
@@ -177,8 +215,7 @@ impl Discipline for Jens {
     fn enqueue(&mut self, queued: Queued, effects: &mut Effects) {
         let now = queued.entered;
         self.begin_planned(now);
-        let user = usize::try_from(queued.packet.mark).unwrap_or(usize::MAX);
-        let user = if user < self.users.len() { user } else { 0 };
+        let user = self.user_of(&queued.packet);
         self.users[user].check_age(now, &mut self.shared, effects);
         self.shared.held.add(&queued);
         if self.shared.held.packets > self.limit {
@@ -219,13 +256,15 @@ impl Discipline for Jens {
     /// dropped; then the handover is recorded.
     fn configure(&mut self, config: &LinkConfig, now: Instant, effects: &mut Effects) {
         self.begin_planned(now);
-        self.limit = limit(config);
+        let before = core::mem::replace(&mut self.limit, limit(config));
         self.set_rate(config.rate, now);
         if let Some(duration) = config.jens.handover_now {
             self.close_gates(now, duration);
         }
         self.set_parameters(&config.jens, now);
-        self.shrink(now, effects);
+        if self.limit < before {
+            self.shrink(now, effects);
+        }
         if config.jens.handover_now.is_some() {
             self.tell_handover(now);
         }
@@ -233,6 +272,25 @@ impl Discipline for Jens {
 
     fn statistics(&self) -> Statistics {
         Statistics::Jens(self.shared.statistics)
+    }
+}
+
+impl Moving for Jens {
+    /// What has come without an extra latency has none.
+    fn adopt(&mut self, queued: Queued, _now: Instant) {
+        self.shared.held.add(&queued);
+        let user = self.user_of(&queued.packet);
+        self.users[user].append(Node::new(queued, Duration::ZERO), &mut self.shared);
+    }
+
+    fn surrender(&mut self, packets: &mut Vec<Queued>) {
+        for user in &mut self.users {
+            packets.extend(user.drain(&mut self.shared).into_iter().map(|node| node.queued));
+        }
+    }
+
+    fn shrink(&mut self, now: Instant, effects: &mut Effects) {
+        while self.shared.held.packets > self.limit && self.drop_one(Why::Resized, now, effects) {}
     }
 }
 

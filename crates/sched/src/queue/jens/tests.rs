@@ -554,7 +554,8 @@ fn packets_age_against_the_virtual_queue_when_asked() {
             bench.send(190 * MS, packet(handle), 1514);
         }
         // After ten packets the virtual queue ends 121 ms later; 200 ms come before the rest.
-        bench.change(191 * MS + MS / 5, "rate=0");
+        let paused = format!("rate=0 jens.vq=100 jens.agebase={base}");
+        bench.change(191 * MS + MS / 5, &paused);
         bench.run(201 * MS);
         assert_eq!(bench.statistics().age_drops, dropped, "{base}");
     }

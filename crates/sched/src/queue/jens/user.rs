@@ -33,6 +33,8 @@ pub(super) struct User {
     pace: Option<Pace>,
     /// Nothing is served before.
     gate: Instant,
+    /// The line is taken until then by what has been served.
+    pub(super) paid_until: Instant,
     /// The end of the virtual queue.
     virtual_gate: Instant,
     /// The line was busy without a break, so the next service starts at the gate, not now.
@@ -80,6 +82,7 @@ impl User {
             held: Backlog::default(),
             pace,
             gate: Instant::ZERO,
+            paid_until: Instant::ZERO,
             virtual_gate: Instant::ZERO,
             crediting: false,
             age_next: start + AGE_PERIOD,
@@ -94,6 +97,34 @@ impl User {
         self.held.add(&node.queued);
         let band = band(&node.queued.packet, shared.config.qos_mode);
         self.fifos[band].push(node, &mut shared.slab);
+    }
+
+    /// Takes out every packet, in order of entry.
+    pub(super) fn drain(&mut self, shared: &mut Shared) -> Vec<Node> {
+        let mut all = Vec::new();
+        for fifo in &mut self.fifos {
+            all.extend(core::iter::from_fn(|| fifo.pop(&mut shared.slab)));
+        }
+        for node in &all {
+            self.count_off(node, shared);
+        }
+        all.sort_by_key(|node| node.queued.entered);
+        all
+    }
+
+    /// Puts every packet into the FIFO where it belongs now: another one of its flow may have been
+    /// told apart from it before.
+    pub(super) fn sort_anew(&mut self, shared: &mut Shared) {
+        for node in self.drain(shared) {
+            shared.held.add(&node.queued);
+            self.append(Node::new(node.queued, node.latency), shared);
+        }
+    }
+
+    /// Nothing is served before `at`.
+    pub(super) fn wait_until(&mut self, at: Instant) {
+        self.gate = self.gate.max(at);
+        self.paid_until = self.paid_until.max(at);
     }
 
     /// Puts the packet that leaves at `now` into `served`, or says when to ask again.
@@ -166,6 +197,7 @@ impl User {
             self.virtual_gate = virtual_ideal + pace.virtual_time(bytes);
         }
         self.gate = ideal + pace.time(bytes);
+        self.paid_until = self.gate;
         self.crediting = true;
         if now >= self.size_next || self.told != self.pace {
             self.tell_size(ideal, now, false);

@@ -4,6 +4,7 @@ use core::num::NonZero;
 
 use super::config::bytes_per_second;
 use super::{RateTable, Refill};
+use crate::bucket::Saved;
 use crate::config::LinkConfig;
 use crate::time::{Duration, Instant};
 use crate::units::Rate;
@@ -20,6 +21,7 @@ pub(super) struct Buckets {
     paid_at: Instant,
     /// The rate is 0: time earns nothing.
     paused: bool,
+    refill: Refill,
 }
 
 impl Buckets {
@@ -27,7 +29,8 @@ impl Buckets {
     pub(super) fn new(config: &LinkConfig, start: Instant) -> Self {
         let rate = Bucket::for_rate(config);
         let peak = Bucket::for_peakrate(config);
-        Self { rate, peak, paid_at: start, paused: config.rate == Rate::PAUSE }
+        let paused = config.rate == Rate::PAUSE;
+        Self { rate, peak, paid_at: start, paused, refill: config.tbf.refill }
     }
 
     /// Takes what `bytes` cost. Else nothing is taken, and the answer is how long to wait; `None`
@@ -37,47 +40,74 @@ impl Buckets {
         if self.paused {
             return Err(None);
         }
-        let (rate, peak) = self.after(bytes, now);
-        let least = rate.min(peak);
-        if least < 0 {
-            return Err(Some(Duration::from_nanos(least.unsigned_abs())));
+        self.settle(self.after(bytes, now), now)
+    }
+
+    /// The same for more bytes than the buckets hold: while they are waited for, the buckets are
+    /// deep enough.
+    #[cold]
+    pub(super) fn pay_large(&mut self, bytes: u64, now: Instant) -> Result<(), Option<Duration>> {
+        if self.paused {
+            return Err(None);
         }
-        self.rate.tokens = rate;
-        if let Some(bucket) = &mut self.peak {
-            bucket.tokens = peak;
-        }
-        self.paid_at = now;
-        Ok(())
+        self.settle(self.after_large(bytes, now), now)
     }
 
     /// How long `bytes` have to wait from `now` on; `None` while the rate is 0.
     pub(super) fn missing(&self, bytes: u64, now: Instant) -> Option<Duration> {
-        if self.paused {
-            return None;
-        }
-        let (rate, peak) = self.after(bytes, now);
-        Some(Duration::from_nanos(rate.min(peak).min(0).unsigned_abs()))
+        (!self.paused).then(|| missing(self.after(bytes, now)))
+    }
+
+    /// The same for more bytes than the buckets hold.
+    pub(super) fn missing_large(&self, bytes: u64, now: Instant) -> Option<Duration> {
+        (!self.paused).then(|| missing(self.after_large(bytes, now)))
     }
 
     /// New rates and depths from `now` on.
-    pub(super) fn configure(&mut self, config: &LinkConfig, now: Instant) {
-        let earned = if self.paused { 0 } else { self.earned(now) };
-        self.rate.tokens = self.rate.credited(earned);
+    ///
+    /// `large` bytes at the head are more than the buckets hold, and have earned a part of it.
+    pub(super) fn configure(&mut self, config: &LinkConfig, large: Option<u64>, now: Instant) {
+        let earned = self.earned_for(large, now);
+        self.rate.tokens = self.rate.credited_for(earned, large);
         if let Some(peak) = &mut self.peak {
-            peak.tokens = peak.credited(earned);
+            peak.tokens = peak.credited_for(earned, large);
         }
-        self.paid_at = now;
+        self.paid_at = now.max(self.paid_at);
         self.paused = config.rate == Rate::PAUSE;
-        let keep = config.tbf.refill == Refill::Keep;
+        self.refill = config.tbf.refill;
+        let keep = self.refill == Refill::Keep;
         // Of a paused bucket the last rate is what its tokens are counted in.
         if !self.paused {
             let bucket = Bucket::for_rate(config);
-            self.rate = if keep { bucket.holding(&self.rate) } else { bucket };
+            self.rate = if keep { bucket.holding(&self.rate, large) } else { bucket };
         }
         self.peak = match (Bucket::for_peakrate(config), &self.peak) {
-            (Some(bucket), Some(old)) if keep => Some(bucket.holding(old)),
+            (Some(bucket), Some(old)) if keep => Some(bucket.holding(old, large)),
+            // There was none that could have saved up anything.
+            (Some(bucket), None) if keep => Some(Bucket { tokens: 0, ..bucket }),
             (new, _) => new,
         };
+    }
+
+    /// What the bucket of `rate` holds, with what `large` bytes at the head have earned above that.
+    pub(super) fn saved(&self, large: Option<u64>, now: Instant) -> Saved {
+        let tokens = self.rate.credited_for(self.earned_for(large, now), large);
+        let tokens = i128::from(tokens) * i128::from(self.rate.bytes_per_second) * 8;
+        Saved { tokens, paid: 0, from: now.max(self.paid_at) }
+    }
+
+    /// Holds what another serialiser had saved up, rounded down to a nanosecond, unless a change
+    /// fills the buckets.
+    pub(super) fn take_over(&mut self, saved: Saved) {
+        self.paid_at = saved.from;
+        if self.refill == Refill::Linux {
+            return;
+        }
+        let tokens = saved.tokens / (i128::from(self.rate.bytes_per_second) * 8);
+        self.rate.tokens = i64::try_from(tokens).unwrap_or(i64::MAX).min(self.rate.depth);
+        if let Some(peak) = &mut self.peak {
+            peak.tokens = 0;
+        }
     }
 
     /// What both buckets would hold after paying for `bytes` at `now`, negative for what is
@@ -89,12 +119,57 @@ impl Buckets {
         (self.rate.after(earned, bytes), peak)
     }
 
+    /// The same for more bytes than the buckets hold.
+    fn after_large(&self, bytes: u64, now: Instant) -> (i64, i64) {
+        let after = |bucket: &Bucket| {
+            let earned = self.since_paid(now);
+            bucket.credited_for(earned, Some(bytes)).saturating_sub(bucket.table.time(bytes))
+        };
+        (after(&self.rate), self.peak.as_ref().map_or(0, after))
+    }
+
+    /// Takes what is paid, `after` which the buckets hold so much.
+    #[inline]
+    fn settle(&mut self, after: (i64, i64), now: Instant) -> Result<(), Option<Duration>> {
+        let (rate, peak) = after;
+        if rate.min(peak) < 0 {
+            return Err(Some(missing(after)));
+        }
+        self.rate.tokens = rate;
+        if let Some(bucket) = &mut self.peak {
+            bucket.tokens = peak;
+        }
+        self.paid_at = now;
+        Ok(())
+    }
+
+    /// Nanoseconds earned so far; without `large` bytes at the head no more than fill the bucket.
+    fn earned_for(&self, large: Option<u64>, now: Instant) -> i64 {
+        match large {
+            _ if self.paused => 0,
+            None => self.earned(now).max(0),
+            Some(_) => self.since_paid(now).max(0),
+        }
+    }
+
+    /// Nanoseconds since the last payment, negative while what left a queue before this one takes
+    /// the line.
+    #[inline]
+    fn since_paid(&self, now: Instant) -> i64 {
+        let nanos = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+        if now >= self.paid_at {
+            nanos(now.since(self.paid_at))
+        } else {
+            -nanos(self.paid_at.since(now))
+        }
+    }
+
     /// Nanoseconds since the last payment, no more than fill the bucket of `rate`, as under Linux.
     /// A live change may raise `rate` to `peakrate` and above: then what fills its bucket may never
     /// pay for a packet at `peakrate`, and the greater of the two depths counts.
     #[inline]
     fn earned(&self, now: Instant) -> i64 {
-        let since = i64::try_from(now.since(self.paid_at).as_nanos()).unwrap_or(i64::MAX);
+        let since = self.since_paid(now);
         let depth = match &self.peak {
             Some(peak) if peak.bytes_per_second <= self.rate.bytes_per_second => {
                 self.rate.depth.max(peak.depth)
@@ -135,10 +210,20 @@ impl Bucket {
     }
 
     /// This bucket with the bytes that `old` holds, rounded down to a nanosecond, up to its depth.
-    fn holding(self, old: &Self) -> Self {
+    fn holding(self, old: &Self, large: Option<u64>) -> Self {
         let tokens = i128::from(old.tokens) * i128::from(old.bytes_per_second)
             / i128::from(self.bytes_per_second);
-        Self { tokens: i64::try_from(tokens).unwrap_or(i64::MAX).min(self.depth), ..self }
+        let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
+        Self { tokens: tokens.min(self.depth_for(large)), ..self }
+    }
+
+    /// Its depth, or what `large` bytes at the head cost.
+    fn depth_for(&self, large: Option<u64>) -> i64 {
+        large.map_or(self.depth, |bytes| self.table.time(bytes).max(self.depth))
+    }
+
+    fn credited_for(&self, earned: i64, large: Option<u64>) -> i64 {
+        earned.saturating_add(self.tokens).min(self.depth_for(large))
     }
 
     #[inline]
@@ -150,4 +235,10 @@ impl Bucket {
     fn after(&self, earned: i64, bytes: u64) -> i64 {
         self.credited(earned).saturating_sub(self.table.time(bytes))
     }
+}
+
+/// How long what is missing `after` a payment takes.
+fn missing(after: (i64, i64)) -> Duration {
+    let (rate, peak) = after;
+    Duration::from_nanos(rate.min(peak).min(0).unsigned_abs())
 }

@@ -5,7 +5,8 @@
 //! `peakrate`. A packet is paid for when it leaves, not while it is sent: the discipline itself is
 //! the bottleneck, and the link has no other.
 
-use super::{Backlog, Discipline, Effects, Queued, Served, Statistics};
+use super::{Backlog, Discipline, Effects, Moving, Queued, Served, Statistics};
+use crate::bucket::{NANOBITS_PER_BYTE, Saved};
 use crate::config::LinkConfig;
 use crate::output::DropReason;
 use crate::ring::Ring;
@@ -32,8 +33,8 @@ pub struct Tbf {
     /// Bytes of the largest packet that the buckets can ever pay for.
     max_size: u64,
     buckets: Buckets,
-    /// Wire packets of the burst at the head that have been paid for.
-    paid: u64,
+    /// What has not been paid for of a packet at the head that is being paid in parts.
+    owed: Option<Owed>,
     wake: Option<Instant>,
     overlimits: u64,
 }
@@ -62,46 +63,45 @@ impl Tbf {
             limit: config.resolved_limit().bytes,
             max_size: max_size(config),
             buckets: Buckets::new(config, start),
-            paid: 0,
+            owed: None,
             wake: None,
             overlimits: 0,
         }
     }
 
-    /// The parts in which the packet at the head is paid for, and its bytes: an uncut burst that
-    /// is too large for the buckets goes one wire packet at a time.
+    /// What is left of the packet at the head to be paid for.
     #[inline]
-    fn head(&self) -> Option<(u64, u64)> {
+    fn head(&self) -> Option<Owed> {
         let head = self.packets.front()?;
-        let whole = head.bytes <= self.max_size;
-        Some((head.bytes, if whole { 1 } else { segments(head) }))
+        Some(self.owed.unwrap_or_else(|| Owed::all(head, self.max_size)))
+    }
+
+    /// The bytes of a head that is larger than `max_size`, as one can be since a change.
+    fn large_head(&self, max_size: u64) -> Option<u64> {
+        self.head().map(Owed::next).filter(|bytes| *bytes > max_size)
     }
 
     /// When the head could leave if nothing changed after `now`.
     fn head_ready(&self, now: Instant) -> Option<Instant> {
-        let (bytes, parts) = self.head()?;
-        let missing = self.buckets.missing(part(bytes, parts, self.paid), now)?;
-        Some(now + missing)
+        let missing = match self.large_head(self.max_size) {
+            Some(bytes) => self.buckets.missing_large(bytes, now),
+            None => self.buckets.missing(self.head()?.next(), now),
+        };
+        Some(now + missing?)
     }
 
-    /// Drops what the fifo cannot hold any more from its tail, and what can never leave.
-    fn shrink(&mut self, effects: &mut Effects) {
-        let (max, backlog) = (self.max_size, &mut self.backlog);
-        self.packets.retain(|queued| {
-            let fits = fits(queued, max);
-            if !fits {
-                backlog.remove(queued);
-                effects.drop(&queued.packet, DropReason::TooBig);
-            }
-            fits
-        });
-        while self.backlog.bytes > self.limit
-            && let Some(last) = self.packets.back()
-        {
-            self.backlog.remove(last);
-            effects.drop(&last.packet, DropReason::Limit);
-            self.packets.pop_back();
-        }
+    /// What the buckets have saved up. While a packet waits for it, it is that packet's.
+    pub(crate) fn saved(&self, now: Instant) -> Saved {
+        let saved = self.buckets.saved(self.large_head(self.max_size), now);
+        let Some(head) = self.packets.front() else { return saved };
+        let parts = head.bytes - self.owed.map_or(head.bytes, |owed| owed.bytes);
+        let paid = saved.tokens.saturating_add(i128::from(parts) * NANOBITS_PER_BYTE);
+        Saved { tokens: 0, paid, ..saved }
+    }
+
+    /// Serves itself from now on, with what another serialiser had saved up.
+    pub(crate) fn take_over(&mut self, saved: Saved) {
+        self.buckets.take_over(saved);
     }
 }
 
@@ -126,17 +126,23 @@ impl Discipline for Tbf {
             return false;
         }
         self.wake = None;
-        let Some((bytes, parts)) = self.head() else { return false };
-        while self.paid < parts {
-            if let Err(missing) = self.buckets.pay(part(bytes, parts, self.paid), now) {
+        let Some(mut owed) = self.head() else { return false };
+        while owed.parts > 0 {
+            let bytes = owed.next();
+            let paid = if bytes <= self.max_size {
+                self.buckets.pay(bytes, now)
+            } else {
+                self.buckets.pay_large(bytes, now)
+            };
+            if let Err(missing) = paid {
                 self.overlimits += 1;
                 // At the end of time nothing can be waited for.
                 self.wake = missing.map(|missing| now + missing).filter(|wake| *wake > now);
                 return false;
             }
-            self.paid += 1;
+            owed = owed.after_next();
+            self.owed = (owed.parts > 0).then_some(owed);
         }
-        self.paid = 0;
         let Some(head) = self.packets.front() else { return false };
         served.set_untouched(head);
         self.backlog.remove(head);
@@ -153,21 +159,49 @@ impl Discipline for Tbf {
     }
 
     /// The head's wait is computed anew. What the buckets hold is kept, unless `tbf.refill=linux`.
-    /// A lower limit drops from the tail.
+    /// A lower limit drops from the tail. What was taken in and is too large for smaller buckets
+    /// leaves once it has been paid for.
     fn configure(&mut self, config: &LinkConfig, now: Instant, effects: &mut Effects) {
-        self.buckets.configure(config, now);
-        self.limit = config.resolved_limit().bytes;
-        self.max_size = max_size(config);
-        let head = self.packets.front().map(|head| head.packet.handle);
-        self.shrink(effects);
-        if head != self.packets.front().map(|head| head.packet.handle) {
-            self.paid = 0;
+        let max_size = max_size(config);
+        let large = self.large_head(max_size.min(self.max_size));
+        self.buckets.configure(config, large, now);
+        self.max_size = max_size;
+        self.owed = self.owed.map(|owed| owed.within(self.max_size));
+        let limit = core::mem::replace(&mut self.limit, config.resolved_limit().bytes);
+        if self.limit < limit {
+            self.shrink(now, effects);
         }
         self.wake = self.head_ready(now);
     }
 
     fn statistics(&self) -> Statistics {
         Statistics::Tbf(TbfStatistics { overlimits: self.overlimits })
+    }
+}
+
+impl Moving for Tbf {
+    fn adopt(&mut self, queued: Queued, _now: Instant) {
+        self.backlog.add(&queued);
+        self.packets.push_back(queued);
+    }
+
+    fn surrender(&mut self, packets: &mut Vec<Queued>) {
+        packets.extend(self.packets.drain());
+        self.backlog = Backlog::default();
+        self.owed = None;
+    }
+
+    fn shrink(&mut self, _now: Instant, effects: &mut Effects) {
+        while self.backlog.bytes > self.limit
+            && let Some(last) = self.packets.back()
+        {
+            self.backlog.remove(last);
+            effects.drop(&last.packet, DropReason::Limit);
+            self.packets.pop_back();
+        }
+        if self.packets.is_empty() {
+            self.owed = None;
+        }
     }
 }
 
@@ -188,9 +222,38 @@ fn segments(queued: &Queued) -> u64 {
     u64::from(queued.packet.segments).max(1)
 }
 
-/// Bytes of part `number` of a packet: its parts are alike, the first ones larger by one where
-/// they cannot be.
-#[inline]
-fn part(bytes: u64, parts: u64, number: u64) -> u64 {
-    if parts == 1 { bytes } else { bytes / parts + u64::from(number < bytes % parts) }
+/// What has not been paid for of a packet.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    bytes: u64,
+    /// Parts in which it is paid: alike, the first ones larger by one byte where they cannot be.
+    parts: u64,
+}
+
+impl Owed {
+    /// All of a packet: at once, but an uncut burst that is too large for the buckets one wire
+    /// packet at a time.
+    #[inline]
+    fn all(queued: &Queued, max_size: u64) -> Self {
+        let bytes = queued.bytes;
+        if bytes <= max_size {
+            return Self { bytes, parts: 1 };
+        }
+        Self { bytes, parts: segments(queued) }.within(max_size)
+    }
+
+    #[inline]
+    fn next(self) -> u64 {
+        if self.parts == 1 { self.bytes } else { self.bytes.div_ceil(self.parts) }
+    }
+
+    #[inline]
+    fn after_next(self) -> Self {
+        Self { bytes: self.bytes - self.next(), parts: self.parts - 1 }
+    }
+
+    /// At once where even the parts are too large.
+    fn within(self, max_size: u64) -> Self {
+        if self.next() <= max_size { self } else { Self { parts: 1, ..self } }
+    }
 }

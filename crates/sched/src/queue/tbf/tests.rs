@@ -206,7 +206,7 @@ fn a_lower_limit_drops_from_the_tail() {
 }
 
 #[test]
-fn a_smaller_burst_lets_go_of_what_could_never_leave() {
+fn a_smaller_burst_drops_nothing_that_was_taken_in_but_pays_for_it_in_parts() {
     let old = config("rate=8mbit burst=2000b limit=1mb");
     let mut tbf = Tbf::new(&old, Instant::ZERO);
     let mut effects = Effects::default();
@@ -217,12 +217,22 @@ fn a_smaller_burst_lets_go_of_what_could_never_leave() {
     assert!(tbf.dequeue(Instant::ZERO, &mut effects).is_some());
     let small = LinkConfig { burst: Some(1_000), ..old };
     tbf.configure(&small, Instant::ZERO, &mut effects);
+    let mut left = Vec::new();
+    while let Some(wake) = tbf.wake() {
+        while let Some(served) = tbf.dequeue(wake, &mut effects) {
+            left.push((served.queued.packet.handle, wake.as_nanos()));
+        }
+    }
+    // 100 tokens were left, and a byte takes a microsecond.
+    assert_eq!(left, [(1, 1_800_000), (2, 1_900_000)]);
+    assert_eq!(effects.take_drops().count(), 0);
+    assert_eq!(tbf.backlog(), Backlog::default());
+    let packet = Packet::on_path(3, Instant::ZERO, 100, 7);
+    let entered = Instant::from_nanos(2_000_000);
+    tbf.enqueue(Queued { packet, entered, bytes: 1_001 }, &mut effects);
     let drops: Vec<_> =
         effects.take_drops().map(|drop| (drop.packet.handle, drop.reason)).collect();
-    assert_eq!(drops, [(1, DropReason::TooBig)]);
-    assert_eq!(tbf.wake(), Some(Instant::ZERO), "100 tokens are left for the next");
-    assert_eq!(tbf.dequeue(Instant::ZERO, &mut effects).unwrap().queued.packet.handle, 2);
-    assert_eq!(tbf.backlog(), Backlog::default());
+    assert_eq!(drops, [(3, DropReason::TooBig)], "what comes now is refused");
 }
 
 #[test]
