@@ -84,7 +84,12 @@ impl Remote {
     /// What spans both directions is two changes: have both checked first
     /// ([`LinkConfig::changed`], [`LinkConfig::validate`]).
     pub fn change(&self, change: Change) -> Result<Applied, Refused> {
-        match self.ask(Question::Change(change))? {
+        self.change_asked_at(change, monotonic())
+    }
+
+    /// The same for somebody who asked for it earlier, which is what the account is told.
+    pub fn change_asked_at(&self, change: Change, asked: Instant) -> Result<Applied, Refused> {
+        match self.ask_within(Question::Change(change), asked, PATIENCE)? {
             Answer::Applied(applied) => Ok(applied),
             Answer::Seen(_) => Err(Refused::Unanswered),
         }
@@ -92,20 +97,21 @@ impl Remote {
 
     /// Counters and parameters, as they are when the link's thread has looked at its packets.
     pub fn snapshot(&self) -> Result<Seen, Refused> {
-        match self.ask(Question::Snapshot)? {
+        match self.ask_within(Question::Snapshot, monotonic(), PATIENCE)? {
             Answer::Seen(seen) => Ok(*seen),
             Answer::Applied(_) => Err(Refused::Unanswered),
         }
     }
 
-    fn ask(&self, question: Question) -> Result<Answer, Refused> {
-        self.ask_within(question, PATIENCE)
-    }
-
-    fn ask_within(&self, question: Question, patience: Duration) -> Result<Answer, Refused> {
+    fn ask_within(
+        &self,
+        question: Question,
+        asked: Instant,
+        patience: Duration,
+    ) -> Result<Answer, Refused> {
         let request = Arc::new(Request {
             question,
-            asked: monotonic(),
+            asked,
             settled: AtomicBool::new(false),
             answer: OnceLock::new(),
             asker: thread::current(),
@@ -314,7 +320,8 @@ mod tests {
     fn what_nobody_takes_is_withdrawn_and_never_carried_out() {
         let (remote, requests) = pair();
         let patience = Duration::from_millis(5);
-        let refused = remote.ask_within(Question::Change(change(1)), patience).unwrap_err();
+        let refused =
+            remote.ask_within(Question::Change(change(1)), monotonic(), patience).unwrap_err();
         assert_eq!(refused, Refused::Stuck);
         assert!(requests.pending());
         assert_eq!(answer_all(&requests), 0);
@@ -324,7 +331,9 @@ mod tests {
     fn what_is_taken_and_not_answered_is_told_apart() {
         let (remote, requests) = pair();
         let asker = thread::spawn(move || {
-            remote.ask_within(Question::Snapshot, Duration::from_millis(50)).unwrap_err()
+            remote
+                .ask_within(Question::Snapshot, monotonic(), Duration::from_millis(50))
+                .unwrap_err()
         });
         let taken = loop {
             let taken = requests.take();
