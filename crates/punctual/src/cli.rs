@@ -25,6 +25,12 @@ pub enum Command {
     Verify(VerifyOptions),
     /// Show what it does in a quarter of a minute, on any machine
     Demo(DemoOptions),
+    /// Change parameters of a running link
+    Set(crate::set::SetOptions),
+    /// Show a running link: queues, counters and parameters in force
+    Show(crate::show::ShowOptions),
+    /// List the runs that are there
+    List(crate::list::ListOptions),
     /// Look at trace files, convert them, generate them
     #[command(subcommand)]
     Trace(crate::trace::options::TraceCommand),

@@ -9,6 +9,8 @@ use crate::mistake;
 pub enum Failure {
     /// The caller asked for what cannot be: exit status 2, nothing was started.
     Usage(String),
+    /// A running link is not there, or refuses what it is asked: exit status 1. Which one, and why.
+    Declined(String),
     /// punctual, or the machine, could not: exit status 125.
     Own(anyhow::Error),
     /// The machine lacks or forbids what real packets need: exit status 125. What, and the remedy.
@@ -39,12 +41,24 @@ impl Failure {
         Self::Usage(remedy.map_or_else(|| line.to_owned(), |remedy| format!("{line}; {remedy}")))
     }
 
+    /// The same at a place, such as a line of a file.
+    #[must_use]
+    pub fn at(self, place: &str) -> Self {
+        match self {
+            Self::Usage(problem) => Self::Usage(format!("{place}: {problem}")),
+            Self::Declined(problem) => Self::Declined(format!("{place}: {problem}")),
+            Self::Own(error) => Self::Own(error.context(place.to_owned())),
+            other => other,
+        }
+    }
+
     /// How the message of [`Failure::Refused`] begins.
     pub const REFUSED: &str = "real packets cannot be had: ";
 
     /// The exit status.
     pub fn status(&self) -> u8 {
         match self {
+            Self::Declined(_) => 1,
             Self::Usage(_) => 2,
             Self::Own(_) | Self::Refused(_) => 125,
             Self::Interrupted(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
@@ -55,7 +69,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(problem) => f.write_str(problem),
+            Self::Usage(problem) | Self::Declined(problem) => f.write_str(problem),
             Self::Refused(what) => write!(f, "{}{what}", Self::REFUSED),
             Self::Own(error) => write!(f, "{error:#}"),
             Self::Interrupted(signal) => write!(f, "stopped by signal {signal}"),

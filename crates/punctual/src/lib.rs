@@ -6,13 +6,17 @@
 
 pub mod clean;
 pub mod cli;
+mod control;
 pub mod demo;
 pub mod failure;
+pub mod list;
 pub mod log;
 pub mod man;
 mod mistake;
 pub mod run;
 pub mod runtime;
+pub mod set;
+pub mod show;
 pub mod trace;
 pub mod traffic;
 pub mod verify;
@@ -40,6 +44,9 @@ pub fn main() -> ExitCode {
         Command::Run(options) => run::run(options),
         Command::Verify(options) => verify::run(&options.log, options.json).map_err(Into::into),
         Command::Demo(options) => demo::run(options),
+        Command::Set(options) => set::run(options),
+        Command::Show(options) => show::run(options),
+        Command::List(options) => list::run(options),
         Command::Trace(command) => trace::run(command),
         Command::Clean(options) => clean::run(options).map_err(Into::into),
         Command::Man(options) => man::run(options),

@@ -57,6 +57,11 @@ impl RunDirectory {
         }))
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The run's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -127,6 +132,37 @@ pub fn base_directory() -> PathBuf {
     let places = places(uid, outer_uid(&map, uid), runtime.as_deref());
     let [others @ .., last] = places.as_slice() else { unreachable!("there is always /tmp") };
     others.iter().find(|place| is_usable(place)).unwrap_or(last).clone()
+}
+
+/// Where runs of this process's effective user can be, whatever the environment of their start was;
+/// only what is there and theirs alone. In the order in which a name is looked for.
+///
+/// Behind a link the user has a user namespace of its own, in which [`base_directory`] of the outside
+/// may have another name; the owner of a directory is shown as what it is.
+pub fn bases() -> Vec<PathBuf> {
+    let uid = geteuid().as_raw();
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let mut bases = places(uid, outer_uid(&map, uid), runtime.as_deref());
+    bases.push(format!("/run/user/{uid}/punctual").into());
+    bases.push(format!("/tmp/punctual-{uid}").into());
+    let mut seen = std::collections::BTreeSet::new();
+    bases.retain(|base| seen.insert(base.clone()) && check_base(base).is_ok());
+    bases
+}
+
+/// The directory of each run that lives under `base`, by name.
+pub fn running(base: &Path) -> Result<Vec<PathBuf>> {
+    let _held = lock_base(base)?;
+    let entries = fs::read_dir(base).with_context(|| format!("cannot read {}", base.display()))?;
+    let named = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| check_name(name).is_ok())
+    };
+    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).filter(named);
+    let mut running: Vec<_> = paths.filter(|path| matches!(is_held(path), Ok(true))).collect();
+    running.sort();
+    Ok(running)
 }
 
 /// In the order of preference.
@@ -206,15 +242,24 @@ fn tidy(base: &Path, _held: &File) -> Result<Tidied> {
 
 /// `false`: a run holds it.
 fn remove_if_stale(path: &Path) -> io::Result<bool> {
+    if is_held(path)? {
+        return Ok(false);
+    }
+    fs::remove_dir_all(path).map(|()| true)
+}
+
+/// Whether a run lives in this directory. The lock of the base must be held: a start that finds the
+/// lock taken for the moment of this look would believe that its name is.
+fn is_held(path: &Path) -> io::Result<bool> {
     let lock = match OpenOptions::new().read(true).custom_flags(AT_ONCE).open(path.join("lock")) {
-        Ok(lock) => Some(lock),
+        Ok(lock) => lock,
         // Of a start that was killed before it made the lock.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     };
-    match lock.as_ref().map_or(Ok(()), File::try_lock) {
-        Ok(()) => fs::remove_dir_all(path).map(|()| true),
-        Err(TryLockError::WouldBlock) => Ok(false),
+    match lock.try_lock() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }
@@ -257,6 +302,10 @@ fn prepare_base(base: &Path) -> Result<()> {
         .recursive(true)
         .create(base)
         .with_context(|| format!("cannot create {}", base.display()))?;
+    check_base(base)
+}
+
+fn check_base(base: &Path) -> Result<()> {
     let metadata = fs::symlink_metadata(base)?;
     let me = geteuid().as_raw();
     if !metadata.is_dir() || metadata.uid() != me || metadata.mode() & 0o077 != 0 {

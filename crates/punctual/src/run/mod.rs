@@ -9,10 +9,11 @@ mod gate;
 mod impairments;
 mod links;
 mod live;
+mod remotes;
 mod session;
 mod summary;
 mod supervise;
-mod tables;
+pub(crate) mod tables;
 mod witness;
 
 use std::ffi::OsString;

@@ -1,7 +1,7 @@
 //! One run from its first namespace to its last packet.
 
 use std::cell::RefCell;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,6 @@ use punctual_measure::report::{self, Directions, Report};
 use punctual_measure::{Histogram, difference_ns};
 use punctual_sched::{Duration, Instant, Link};
 
-use super::Request;
 use super::account::{DirectionAccount, Live};
 use super::blocks::Blocks;
 use super::drivers::Drivers;
@@ -29,6 +28,8 @@ use super::live::LiveLine;
 use super::summary::{self, DriverEnd, LaneEnd};
 use super::supervise::{Ended, Interrupted, Supervisor};
 use super::witness::{RunWitness, Testimony};
+use super::{Request, remotes};
+use crate::control::{RunFacts, socket};
 use crate::failure::Failure;
 use crate::log::{Direction, DirectionHeader, Epoch, Header, LogSender, LogSummary, LogWriter};
 use crate::runtime::RunDirectory;
@@ -111,7 +112,7 @@ impl<'a> Session<'a> {
         let plan = Plan {
             command: request.command.clone(),
             peer: request.options.peer.clone().map(Into::into),
-            environment: environment(&lab, directory.name()),
+            environment: environment(&lab, &directory),
             identity: Identity::of(entered),
         };
         // Before any other thread: the parent-death signal follows the thread that starts.
@@ -128,7 +129,7 @@ impl<'a> Session<'a> {
             Some((writer, logs)) => (Some(writer), logs.map(Some)),
             None => (None, [None, None]),
         };
-        let observed = self.operate(signals, beginning.monotonic, logs)?;
+        let observed = self.operate(signals, &beginning, logs)?;
         let log = writer.map(LogWriter::finish).transpose()?;
 
         let (directions, lateness) = observed.directions();
@@ -150,9 +151,10 @@ impl<'a> Session<'a> {
     fn operate(
         mut self,
         signals: &SignalFd,
-        start: Instant,
+        beginning: &Beginning,
         logs: [Option<LogSender>; 2],
     ) -> Result<Observed> {
+        let start = beginning.monotonic;
         let (options, links) = (self.request.options, &self.request.links);
         let live: [Arc<Live>; 2] = Default::default();
         let devices_before = self.lab.device_statistics()?;
@@ -162,6 +164,9 @@ impl<'a> Session<'a> {
         // Only now: what is stored from here on is new to the lanes.
         blocks.publish(&self.directory)?;
         let drivers = RefCell::new(Drivers::start(lanes, options)?);
+        let (name, command) = (self.directory.name(), &self.request.command);
+        let facts = RunFacts::new(name, command, beginning.realtime, start);
+        let control = remotes::listen(self.directory.path(), facts, &drivers.borrow())?;
         let mut shown = LiveLine::new(live.clone(), options.quiet);
         let mut supervisor = Supervisor::new(self.processes, signals, &self.lab, || {
             shown.show();
@@ -171,12 +176,7 @@ impl<'a> Session<'a> {
         let seed = self.request.seed;
         let witness = options.witness.then(|| RunWitness::start(&self.lab, &links.up, seed));
         let witness = witness.transpose()?;
-        let terminal = Terminal::current();
-        let status = supervisor.command(&self.request.command[0], options.duration)?;
-        if let Some(terminal) = terminal {
-            // Refused only when the terminal is gone, and then there is nothing to take back.
-            let _ = terminal.take_back(status > 128);
-        }
+        run_command(&mut supervisor, self.request)?;
         let testimony = match witness {
             Some(witness) => witness.stop(&mut supervisor)?,
             None => None,
@@ -192,6 +192,7 @@ impl<'a> Session<'a> {
         // The link is driven until nobody is left to send: so what it has not read is counted.
         let ended = supervisor.end()?;
         let devices = [devices_before, self.lab.device_statistics()?];
+        remotes::close(control);
         let mut drivers = drivers.into_inner();
         drivers.stop();
         let joined = drivers.join()?;
@@ -260,6 +261,17 @@ impl Beginning {
     }
 }
 
+/// Runs the command to its end, and takes the terminal back from it.
+fn run_command(supervisor: &mut Supervisor<'_>, request: &Request<'_>) -> Result<()> {
+    let terminal = Terminal::current();
+    let status = supervisor.command(&request.command[0], request.options.duration)?;
+    if let Some(terminal) = terminal {
+        // Refused only when the terminal is gone, and then there is nothing to take back.
+        let _ = terminal.take_back(status > 128);
+    }
+    Ok(())
+}
+
 /// A link that marks congestion needs a kernel that can write the mark.
 fn check_marks(links: &Links, support: Support) -> Result<(), Failure> {
     if support.ce_marks || !(links.up.may_mark() || links.down.may_mark()) {
@@ -326,11 +338,12 @@ fn direction_seed(seed: u64, direction: Direction) -> u64 {
     }
 }
 
-fn environment(lab: &Lab, name: &str) -> Vec<(OsString, OsString)> {
+fn environment(lab: &Lab, directory: &RunDirectory) -> Vec<(OsString, OsString)> {
     let addresses = lab.addresses();
     let mut variables = vec![
         ("PUNCTUAL_PEER".into(), addresses.peer4.to_string().into()),
-        ("PUNCTUAL_NAME".into(), name.into()),
+        ("PUNCTUAL_NAME".into(), directory.name().into()),
+        ("PUNCTUAL_SOCKET".into(), directory.path().join(socket::NAME).into()),
     ];
     if let Some(peer6) = addresses.peer6 {
         variables.push(("PUNCTUAL_PEER6".into(), peer6.to_string().into()));
@@ -347,7 +360,7 @@ fn run_section(
 ) -> report::Run {
     let options = request.options;
     let words = |words: &mut dyn Iterator<Item = OsString>| {
-        words.map(|word| OsStr::to_string_lossy(&word).into_owned()).collect()
+        words.map(|word| word.to_string_lossy().into_owned()).collect()
     };
     report::Run {
         name: name.to_owned(),

@@ -98,19 +98,10 @@ pub(super) fn direction(
 ) -> Direction {
     let LaneEnd { snapshot, counts, config, .. } = lane;
     let mut direction = Direction {
-        link: in_force(lane),
+        link: in_force(config, lane.limit_asked),
         queue: queue(config, snapshot),
-        gso: if config.resolved_gso() == Gso::Keep { "keep" } else { "split" }.to_owned(),
-        packets: report::Packets {
-            arrived: snapshot.packets_in,
-            departed: snapshot.packets_out,
-            queued: snapshot.queued,
-            dropped: drops_by_name(&snapshot.dropped),
-            duplicated: snapshot.duplicated,
-            marked: snapshot.marked,
-            corrupted: snapshot.corrupted,
-            reordered: snapshot.reordered,
-        },
+        gso: bursts(config).to_owned(),
+        packets: packets(snapshot),
         lost_before: report::LostBefore {
             receive_buffer: counts.receive_buffer,
             nfqueue_full: gate.queue_full,
@@ -118,12 +109,7 @@ pub(super) fn direction(
         },
         flushed_by_kernel: counts.flushed,
         copies_failed: counts.unsent + counts.unkept,
-        bytes: report::Bytes {
-            arrived: snapshot.bytes_in,
-            duplicated: snapshot.bytes_duplicated,
-            departed: snapshot.bytes_out,
-            dropped: snapshot.bytes_dropped,
-        },
+        bytes: bytes(snapshot),
         wakes: lane.wakes.clone(),
         stamps: report::Stamps {
             raised: counts.stamps.raised,
@@ -145,8 +131,37 @@ pub(super) fn direction(
     direction
 }
 
+/// Fates so far.
+pub(super) fn packets(snapshot: &Snapshot) -> report::Packets {
+    report::Packets {
+        arrived: snapshot.packets_in,
+        departed: snapshot.packets_out,
+        queued: snapshot.queued,
+        dropped: drops_by_name(&snapshot.dropped),
+        duplicated: snapshot.duplicated,
+        marked: snapshot.marked,
+        corrupted: snapshot.corrupted,
+        reordered: snapshot.reordered,
+    }
+}
+
+/// Sizes of what [`packets`] counts.
+pub(super) fn bytes(snapshot: &Snapshot) -> report::Bytes {
+    report::Bytes {
+        arrived: snapshot.bytes_in,
+        duplicated: snapshot.bytes_duplicated,
+        departed: snapshot.bytes_out,
+        dropped: snapshot.bytes_dropped,
+    }
+}
+
+/// How bursts cross the link.
+pub(super) fn bursts(config: &LinkConfig) -> &'static str {
+    if config.resolved_gso() == Gso::Keep { "keep" } else { "split" }
+}
+
 /// The queue discipline's own counters.
-fn queue(config: &LinkConfig, snapshot: &Snapshot) -> report::Queue {
+pub(super) fn queue(config: &LinkConfig, snapshot: &Snapshot) -> report::Queue {
     let counters = snapshot.discipline.counters().into_iter();
     report::Queue {
         kind: snapshot.discipline.name().to_owned(),
@@ -167,14 +182,17 @@ fn limit_asked(asked: &LinkConfig, in_force: &LinkConfig) -> Option<Duration> {
 }
 
 /// Every parameter with its value in force: the limit and the treatment of bursts resolved.
-fn in_force(lane: &LaneEnd) -> std::collections::BTreeMap<String, String> {
-    let entries = lane.config.entries().into_iter();
+pub(super) fn in_force(
+    config: &LinkConfig,
+    limit_asked: Option<Duration>,
+) -> std::collections::BTreeMap<String, String> {
+    let config = config.with_limit_resolved();
     let mut entries: std::collections::BTreeMap<String, String> =
-        entries.map(|(name, value)| (name.to_owned(), value)).collect();
-    if let Some(asked) = lane.limit_asked {
+        config.entries().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    if let Some(asked) = limit_asked {
         entries.insert("limit.asked".to_owned(), asked.to_string());
     }
-    if lane.config.limit.is_none() {
+    if config.limit.is_none() {
         entries.insert("limit".to_owned(), "none".to_owned());
     }
     entries

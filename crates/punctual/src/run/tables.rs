@@ -18,7 +18,7 @@ pub(super) fn words(text: &str) -> Result<String, ConfigError> {
 }
 
 /// The value of one parameter, likewise.
-pub(super) fn value_of(name: &str, value: &str) -> Result<String, ConfigError> {
+pub(crate) fn value_of(name: &str, value: &str) -> Result<String, ConfigError> {
     let (file, rest) = match name {
         "distribution" => (value, ""),
         // The name of a distribution where there could be a time.

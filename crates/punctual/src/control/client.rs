@@ -1,0 +1,127 @@
+//! The other end of the control socket: a command's.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use punctual_linux::clock::monotonic;
+use punctual_sched::{Duration, Instant};
+use serde_json::Value;
+
+use super::socket;
+
+/// A connection to a run, one question after the other.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: UnixStream,
+    input: Vec<u8>,
+}
+
+/// A run that was not asked, or has not answered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    /// There is no socket.
+    #[error("it has no control socket: it is starting, or ending")]
+    NoSocket,
+    /// There is one, and nobody listens.
+    #[error("nobody listens at its control socket: it is ending, or was killed")]
+    Gone,
+    /// It belongs to somebody else.
+    #[error("its control socket belongs to another user")]
+    NotAllowed,
+    /// It does not answer in time.
+    #[error(
+        "it does not answer: it is stopped, or finds no processor; what it was asked it may still do"
+    )]
+    Silent,
+    /// The connection ended before the answer.
+    #[error("it ended before it answered")]
+    Ended,
+    /// What came is no answer.
+    #[error("it answers what this version does not understand: {0}")]
+    Garbled(String),
+    /// Another failure.
+    #[error("its control socket fails: {0}")]
+    Io(io::Error),
+}
+
+impl Client {
+    /// Connects to the run whose directory it is.
+    pub(crate) fn connect(directory: &Path) -> Result<Self, AskError> {
+        let stream = socket::connect(directory, monotonic() + PATIENCE)?;
+        stream.set_write_timeout(Some(std(PATIENCE)))?;
+        Ok(Self { stream, input: Vec::new() })
+    }
+
+    /// Sends one request and waits for its answer.
+    pub(crate) fn ask(&mut self, request: &Value) -> Result<Value, AskError> {
+        self.send(request)?;
+        self.answer(monotonic() + PATIENCE)
+    }
+
+    /// Sends a request whose answer is taken later.
+    pub(crate) fn send(&mut self, request: &Value) -> Result<(), AskError> {
+        let line = format!("{request}\n");
+        match self.stream.write_all(line.as_bytes()) {
+            // It may have said why it has closed: that can still be read.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other.map_err(Into::into),
+        }
+    }
+
+    /// The answer to a request that was sent, if it comes by `deadline`.
+    pub(crate) fn answer(&mut self, deadline: Instant) -> Result<Value, AskError> {
+        loop {
+            if let Some(end) = self.input.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.input.drain(..=end).collect();
+                let garbled = |error: serde_json::Error| AskError::Garbled(error.to_string());
+                return serde_json::from_slice(&line).map_err(garbled);
+            }
+            if self.input.len() > LONGEST_ANSWER {
+                return Err(AskError::Garbled("a line of more than 16 MB".to_owned()));
+            }
+            self.read(deadline)?;
+        }
+    }
+
+    fn read(&mut self, deadline: Instant) -> Result<(), AskError> {
+        let left = deadline.since(monotonic());
+        if left == Duration::ZERO {
+            return Err(AskError::Silent);
+        }
+        self.stream.set_read_timeout(Some(std(left)))?;
+        let mut buffer = [0; 16 << 10];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => Err(AskError::Ended),
+            Ok(length) => {
+                self.input.extend_from_slice(&buffer[..length]);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn std(span: Duration) -> std::time::Duration {
+    std::time::Duration::from_nanos(span.as_nanos())
+}
+
+impl From<io::Error> for AskError {
+    fn from(error: io::Error) -> Self {
+        use io::ErrorKind as Kind;
+        match error.kind() {
+            Kind::NotFound => Self::NoSocket,
+            Kind::ConnectionRefused => Self::Gone,
+            Kind::PermissionDenied => Self::NotAllowed,
+            Kind::TimedOut | Kind::WouldBlock => Self::Silent,
+            Kind::BrokenPipe | Kind::ConnectionReset => Self::Ended,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// A link's thread that is kept from running answers after 5 s that it does not.
+const PATIENCE: Duration = Duration::from_secs(12);
+/// Bytes: a hundred times what both directions take.
+const LONGEST_ANSWER: usize = 16 << 20;

@@ -1,0 +1,261 @@
+//! What a line asks for.
+
+use punctual_sched::ConfigError;
+use serde_json::Value;
+
+use super::json::Json;
+use crate::log::Direction;
+
+/// A line of a client.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    /// To be sent back with the answer.
+    pub(super) id: Option<Value>,
+    /// What to do, or why not.
+    pub(super) verb: Result<Verb, ConfigError>,
+}
+
+/// What is asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// Parameters that are to change, all at once.
+    Set(Vec<Setting>),
+    /// What is in force and has happened, in these directions.
+    Show(Vec<Direction>),
+}
+
+/// One parameter's new value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// Where it was written: `up.rate`.
+    pub(crate) place: String,
+    /// Which directions it names.
+    pub(crate) directions: &'static [Direction],
+    /// The parameter's own name: `rate`.
+    pub(crate) name: String,
+    /// Its value, in the words of the command line.
+    pub(crate) value: String,
+}
+
+impl Request {
+    /// Reads a line without its end.
+    pub(super) fn parse(line: &[u8]) -> Self {
+        let refused = |problem| Self { id: None, verb: Err(ConfigError::new("request", problem)) };
+        let text = match std::str::from_utf8(line) {
+            Ok(text) => text,
+            Err(error) => {
+                return refused(format!("byte {} is no UTF-8", error.valid_up_to() + 1));
+            }
+        };
+        match serde_json::from_str(text) {
+            Ok(Json::Object(entries)) => Self::of(entries),
+            Ok(other) => refused(format!("{}, expected an object: {EXAMPLE}", other.kind())),
+            // What serde_json says of a line is in line 1.
+            Err(error) => refused(error.to_string().replace("line 1 column", "column")),
+        }
+    }
+
+    fn of(entries: Vec<(String, Json)>) -> Self {
+        let (ids, verbs): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(key, _)| key == "id");
+        let id = match ids.into_iter().next().map(|(_, value)| id(value)).transpose() {
+            Ok(id) => id,
+            Err(error) => return Self { id: None, verb: Err(error) },
+        };
+        Self { id, verb: one_verb(verbs) }
+    }
+}
+
+fn id(value: Json) -> Result<Value, ConfigError> {
+    match value {
+        Json::Text(text) if text.len() <= LONGEST_ID => Ok(text.into()),
+        Json::Integer(number) => {
+            let narrow = i64::try_from(number).map(Value::from);
+            Ok(narrow.or_else(|_| u64::try_from(number).map(Value::from)).unwrap_or_default())
+        }
+        Json::Text(_) => Err(ConfigError::new("id", format!("longer than {LONGEST_ID} bytes"))),
+        other => {
+            let problem = format!("{}, expected a text or a whole number", other.kind());
+            Err(ConfigError::new("id", problem))
+        }
+    }
+}
+
+fn one_verb(verbs: Vec<(String, Json)>) -> Result<Verb, ConfigError> {
+    let refused = |problem| Err(ConfigError::new("request", problem));
+    let mut verbs = verbs.into_iter();
+    let Some((key, value)) = verbs.next() else {
+        return refused(format!("asks for nothing, expected {EXAMPLE}"));
+    };
+    if let Some((other, _)) = verbs.next() {
+        let (key, other) = (shown(&key), shown(&other));
+        return refused(format!("asks for \"{key}\" and \"{other}\", expected one of them"));
+    }
+    match (key.as_str(), value) {
+        ("set", Json::Object(entries)) => set(entries),
+        ("show", Json::Object(entries)) => show(entries),
+        (known @ ("set" | "show"), value) => {
+            Err(ConfigError::new(known, format!("{}, expected an object", value.kind())))
+        }
+        (other, _) => {
+            let hint = match punctual_sched::words::nearest(other, VERBS) {
+                Some(verb) => format!("did you mean \"{verb}\"?"),
+                None => format!("expected one of {}", VERBS.join(", ")),
+            };
+            refused(format!("unknown request \"{}\", {hint}", shown(other)))
+        }
+    }
+}
+
+fn set(entries: Vec<(String, Json)>) -> Result<Verb, ConfigError> {
+    if entries.is_empty() {
+        return Err(ConfigError::new("set", "names no parameter, such as \"up.rate\":\"10mbit\""));
+    }
+    let setting = |(key, value): (String, Json)| {
+        let value = match value {
+            Json::Text(text) => text,
+            Json::Integer(number) => number.to_string(),
+            other => {
+                let problem = format!("{}, expected a text or a whole number", other.kind());
+                return Err(ConfigError::new(shown(&key), problem));
+            }
+        };
+        Setting::new(&key, value)
+    };
+    entries.into_iter().map(setting).collect::<Result<_, _>>().map(Verb::Set)
+}
+
+fn show(entries: Vec<(String, Json)>) -> Result<Verb, ConfigError> {
+    let mut directions = Direction::BOTH.to_vec();
+    for (key, value) in entries {
+        let place = format!("show.{}", shown(&key));
+        match (key.as_str(), value) {
+            ("direction", Json::Text(name)) => {
+                let known = DIRECTIONS.iter().find(|(known, _)| *known == name);
+                let unknown = || ConfigError::new(place, "expected \"up\", \"down\" or \"both\"");
+                known.ok_or_else(unknown)?.1.clone_into(&mut directions);
+            }
+            ("direction", other) => {
+                return Err(ConfigError::new(place, format!("{}, expected a text", other.kind())));
+            }
+            _ => return Err(ConfigError::new(place, "unknown, expected \"direction\"")),
+        }
+    }
+    Ok(Verb::Show(directions))
+}
+
+impl Setting {
+    /// `up.rate` or `both.loss.at`, with its value.
+    pub(crate) fn new(key: &str, value: String) -> Result<Self, ConfigError> {
+        let refused = |problem| Err(ConfigError::new(shown(key), problem));
+        let (direction, name) = key.split_once('.').unwrap_or((key, ""));
+        let Some((_, directions)) = DIRECTIONS.iter().find(|(known, _)| *known == direction) else {
+            return refused(format!(
+                "names no direction, expected up.{0}, down.{0} or both.{0}",
+                shown(key)
+            ));
+        };
+        if name.is_empty() {
+            return refused(format!("names no parameter, expected {direction}.rate or another"));
+        }
+        Ok(Self { place: key.to_owned(), directions, name: name.to_owned(), value })
+    }
+}
+
+/// Of what a client wrote, as much as an answer repeats.
+pub(super) fn shown(text: &str) -> String {
+    if text.chars().nth(MOST_SHOWN).is_none() {
+        return text.to_owned();
+    }
+    text.chars().take(MOST_SHOWN).chain("...".chars()).collect()
+}
+
+const DIRECTIONS: [(&str, &[Direction]); 3] =
+    [("up", &[Direction::Up]), ("down", &[Direction::Down]), ("both", &Direction::BOTH)];
+const VERBS: [&str; 2] = ["set", "show"];
+const EXAMPLE: &str = "{\"set\":{\"up.rate\":\"10mbit\"}} or {\"show\":{}}";
+/// Bytes of an id: more than any counter or UUID has.
+const LONGEST_ID: usize = 256;
+/// Characters.
+const MOST_SHOWN: usize = 80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(line: &str) -> String {
+        Request::parse(line.as_bytes()).verb.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_request_has_one_verb_and_maybe_an_id() {
+        let request =
+            Request::parse(br#"{"set":{"up.rate":"10mbit","both.loss.at":"after"},"id":7}"#);
+        assert_eq!(request.id, Some(7.into()));
+        let Ok(Verb::Set(settings)) = request.verb else { panic!("{request:?}") };
+        let read: Vec<_> = settings.iter().map(|s| (s.directions, &*s.name, &*s.value)).collect();
+        let up: &[Direction] = &[Direction::Up];
+        assert_eq!(read, [(up, "rate", "10mbit"), (&Direction::BOTH, "loss.at", "after")]);
+        let shown = Request::parse(br#" { "show" : {"direction":"down"} } "#);
+        assert_eq!(shown, Request { id: None, verb: Ok(Verb::Show(vec![Direction::Down])) });
+        let number = Request::parse(br#"{"set":{"up.rate":10000000},"id":"x"}"#);
+        let Ok(Verb::Set(settings)) = number.verb else { panic!("{number:?}") };
+        assert_eq!((number.id, &*settings[0].value), (Some("x".into()), "10000000"));
+    }
+
+    #[test]
+    fn what_is_no_request_is_told_with_its_place() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let deep_object = r#"{"set":"#.repeat(30_000);
+        let wide = (0..2_000).map(|n| format!("\"k{n}\":1,")).collect::<Vec<_>>().concat();
+        let wide = format!("{{{wide}\"k\":1}}");
+        for (line, problem) in [
+            ("x", "request: expected value at column 1"),
+            ("{", "request: EOF while parsing an object at column 1"),
+            ("{}", "request: asks for nothing, expected {\"set\""),
+            ("[]", "request: a list, expected an object: {\"set\""),
+            ("7", "request: a number, expected an object"),
+            ("\"set\"", "request: a text, expected an object"),
+            ("null", "request: null, expected an object"),
+            ("{} {}", "request: trailing characters at column 4"),
+            (r#"{"set":{}}"#, "set: names no parameter"),
+            (r#"{"set":[]}"#, "set: a list, expected an object"),
+            (r#"{"sett":{}}"#, "request: unknown request \"sett\", did you mean \"set\"?"),
+            (r#"{"x":{}}"#, "request: unknown request \"x\", expected one of set, show"),
+            (r#"{"set":{"up.rate":"1"},"show":{}}"#, "request: asks for \"set\" and \"show\""),
+            (r#"{"set":{"up.rate":1.5}}"#, "up.rate: a fraction, expected a text or a whole"),
+            (r#"{"set":{"up.rate":null}}"#, "up.rate: null, expected a text"),
+            (r#"{"set":{"up.rate":{"a":1}}}"#, "up.rate: an object, expected a text"),
+            (r#"{"set":{"rate":"1"}}"#, "rate: names no direction, expected up.rate, down.rate or"),
+            (r#"{"set":{"up":"1"}}"#, "up: names no parameter, expected up.rate"),
+            (r#"{"set":{"up.rate":1,"up.rate":2}}"#, "request: the key \"up.rate\" is there twice"),
+            (r#"{"show":{"direction":"left"}}"#, "show.direction: expected \"up\""),
+            (r#"{"show":{"direction":1}}"#, "show.direction: a number, expected a text"),
+            (r#"{"show":{"way":1}}"#, "show.way: unknown, expected \"direction\""),
+            (r#"{"show":{},"id":[]}"#, "id: a list, expected a text or a whole number"),
+            (r#"{"show":{},"id":1.5}"#, "id: a fraction"),
+            (r#"{"show":{},"id":1e999}"#, "request: number out of range"),
+            (&deep, "request: a list, expected an object"),
+            (&deep_object, "request: recursion limit exceeded at column"),
+            (&wide, "request: an object of more than 1000 keys"),
+        ] {
+            let told = refused(line);
+            assert!(told.starts_with(problem), "{:?}: {told:?}", shown(line));
+            assert!(told.len() < 300, "{told}");
+        }
+        let binary = Request::parse(b"{\"set\":{\"up.rate\":\"\xff\x00\"}}").verb.unwrap_err();
+        assert_eq!(binary.to_string(), "request: byte 20 is no UTF-8");
+    }
+
+    #[test]
+    fn an_id_is_sent_back_also_with_a_refusal() {
+        for (line, id) in [
+            (r#"{"id":18446744073709551615,"set":{}}"#, Value::from(u64::MAX)),
+            (r#"{"id":-9223372036854775808}"#, Value::from(i64::MIN)),
+            (r#"{"x":1,"id":"a b"}"#, "a b".into()),
+        ] {
+            let request = Request::parse(line.as_bytes());
+            assert!(request.verb.is_err());
+            assert_eq!(request.id, Some(id));
+        }
+    }
+}

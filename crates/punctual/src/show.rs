@@ -1,0 +1,123 @@
+//! `punctual show`: what is in force in a running link and has happened so far.
+
+use std::io::{Write, stdout};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use punctual_measure::units::{cut, duration, visible};
+use punctual_sched::parameters;
+use serde_json::{Value, json};
+
+use crate::control::runs;
+use crate::failure::Failure;
+
+/// `punctual show`
+#[derive(Args, Debug)]
+pub struct ShowOptions {
+    /// Name of the run (default: the one inside which this is, else the only one there is)
+    pub name: Option<String>,
+    /// Direction to show (default: both)
+    #[arg(value_enum)]
+    pub direction: Option<Way>,
+    /// Print one JSON object, with the names of the report
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// From the command to the peer.
+    Up,
+    /// From the peer to the command.
+    Down,
+    /// The two of them.
+    Both,
+}
+
+/// Prints it.
+pub fn run(options: &ShowOptions) -> Result<u8, Failure> {
+    let (name, direction) = options.name_and_direction();
+    let run = runs::find(name)?;
+    let direction = match direction {
+        Some(Way::Up) => "up",
+        Some(Way::Down) => "down",
+        None | Some(Way::Both) => "both",
+    };
+    let request = json!({ "show": { "direction": direction } });
+    let answer = runs::connect(&run)?.ask(&request).map_err(|error| run.failed(&error))?;
+    if answer["ok"] != true {
+        return Err(run.declined(&answer));
+    }
+    let text = if options.json { format!("{answer}\n") } else { shown(&answer) };
+    stdout().write_all(text.as_bytes()).context("cannot write to stdout")?;
+    Ok(0)
+}
+
+impl ShowOptions {
+    /// A single word that is a direction is none of a run.
+    fn name_and_direction(&self) -> (Option<&str>, Option<Way>) {
+        let name = self.name.as_deref();
+        match name.and_then(|name| Way::from_str(name, false).ok()) {
+            Some(way) if self.direction.is_none() => (None, Some(way)),
+            _ => (name, self.direction),
+        }
+    }
+}
+
+fn shown(answer: &Value) -> String {
+    let mut lines = vec![heading(&answer["run"])];
+    for name in ["up", "down"] {
+        let Some(direction) = answer["directions"].get(name) else { continue };
+        let queue = direction["queue"]["text"].as_array().into_iter().flatten();
+        let queue = queue.filter_map(Value::as_str);
+        lines.extend(queue.enumerate().map(|(number, line)| match number {
+            0 => format!("{name}: {line}"),
+            _ => line.to_owned(),
+        }));
+        lines.extend(wrapped(" link", &link(direction)));
+    }
+    lines.iter().map(|line| visible(line) + "\n").collect()
+}
+
+/// `lab: pid 4242, 12.3 s: sh -c ...`, in one line
+pub(crate) fn heading(run: &Value) -> String {
+    let words = run["command"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let command: Vec<_> = words.collect();
+    let age = duration(run["elapsed_ns"].as_i64().unwrap_or(0));
+    let name = run["name"].as_str().unwrap_or_default();
+    cut(&visible(&format!("{name}: pid {}, {age}: {}", run["pid"], command.join(" "))), COLUMNS)
+}
+
+/// Every parameter in force, as `run` and `set` take them, in the order of the help.
+fn link(direction: &Value) -> Vec<String> {
+    let entries = direction["link"].as_object().into_iter().flatten();
+    words(entries.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?))))
+}
+
+/// `NAME=VALUE` each, in the order of the help.
+pub(crate) fn words<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let mut entries: Vec<_> = entries.collect();
+    entries.sort_by_key(|(name, _)| {
+        // What this version does not know comes last.
+        parameters().position(|parameter| parameter.name == *name).unwrap_or(usize::MAX)
+    });
+    entries.iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+/// Words in lines of at most [`COLUMNS`], the first after `lead`.
+fn wrapped(lead: &str, words: &[String]) -> Vec<String> {
+    let mut lines = vec![lead.to_owned()];
+    for word in words {
+        let last = lines.last_mut().expect("there is one from the start");
+        if last.chars().count() + 1 + word.chars().count() > COLUMNS && last.trim() != "" {
+            lines.push(format!("  {word}"));
+        } else {
+            last.push(' ');
+            last.push_str(word);
+        }
+    }
+    lines
+}
+
+const COLUMNS: usize = 100;
