@@ -8,6 +8,7 @@ mod bad_input;
 mod bad_luck;
 mod cases;
 mod command;
+mod control;
 mod counts;
 mod disciplines;
 mod harness;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     tests.extend(stores::tests());
     tests.extend(disciplines::tests());
     tests.extend(bad_luck::tests());
+    tests.extend(control::tests());
     tests.extend(surroundings::tests());
     let code = support::run(&tests, trial);
     harness::tidy();

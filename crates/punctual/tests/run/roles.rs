@@ -1,7 +1,8 @@
 //! What this test does as the command or the peer of a run, where the bundled traffic will not.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ pub(crate) fn dispatch() -> Option<ExitCode> {
         ("count", [address]) => count(address),
         ("count-ce", [address]) => count_ce(address),
         ("bare", [probes]) => bare(probes),
+        ("half-line", [socket]) => half_line(socket),
         _ => Err(format!("unknown role {role} {arguments:?}").into()),
     };
     Some(match played {
@@ -82,6 +84,15 @@ fn count_ce(address: &str) -> Played {
         silent = if received == before { silent + 1 } else { 0 };
     }
     println!("{}", serde_json::json!({ "received": received, "ce": ce }));
+    Ok(())
+}
+
+/// Sends half a change to a control socket, says so, and waits to be killed.
+fn half_line(socket: &str) -> Played {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.write_all(b"{\"set\":{\"up.rate\":\"2mbit\"")?;
+    println!("sent");
+    io::stdin().read_line(&mut String::new())?;
     Ok(())
 }
 
