@@ -23,6 +23,9 @@ pub enum Command {
     Run(Box<RunOptions>),
     /// Replay a run's log in virtual time and compare every decision
     Verify(VerifyOptions),
+    /// Look at a run's log, or write its packets for other tools
+    #[command(subcommand)]
+    Log(crate::export::LogCommand),
     /// Show what it does in a quarter of a minute, on any machine
     Demo(DemoOptions),
     /// Change parameters of a running link

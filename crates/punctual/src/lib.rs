@@ -8,6 +8,7 @@ pub mod clean;
 pub mod cli;
 mod control;
 pub mod demo;
+pub mod export;
 pub mod failure;
 pub mod list;
 pub mod log;
@@ -43,6 +44,7 @@ pub fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Run(options) => run::run(options),
         Command::Verify(options) => verify::run(&options.log, options.json).map_err(Into::into),
+        Command::Log(command) => export::run(command),
         Command::Demo(options) => demo::run(options),
         Command::Set(options) => set::run(options),
         Command::Show(options) => show::run(options),

@@ -169,6 +169,8 @@ mod tests {
     #[test]
     fn every_offered_command_has_a_page_that_names_its_options() {
         has_pages(&Cli::command(), "");
+        let page = text(Some("log"));
+        assert!(page.contains("punctual\\-log\\-export(1)"), "{page}");
         let page = text(Some("trace-make-slotted"));
         assert!(page.contains("\\fBpunctual trace make slotted\\fR"), "{page}");
     }

@@ -169,6 +169,11 @@ impl<R: Read> LogReader<R> {
         &self.header
     }
 
+    /// Bytes of the log that were read so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.offset
+    }
+
     /// The next record. After the end, the end again.
     pub fn read(&mut self) -> Result<Entry, ReadError> {
         loop {

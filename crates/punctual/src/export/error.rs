@@ -1,0 +1,78 @@
+//! Why an export ended without its file.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::failure::Failure;
+use crate::log::{Direction, ReadError};
+
+/// An export that did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The log cannot be read, or is damaged.
+    #[error("{0}")]
+    Read(#[from] ReadError),
+    /// Its checksums are right and its records cannot be those of a run.
+    #[error("the log contradicts itself: direction {}: {problem}", direction.name())]
+    Contradiction {
+        /// Where.
+        direction: Direction,
+        /// What.
+        problem: String,
+    },
+    /// The log has nothing of what was asked for.
+    #[error("{0}")]
+    Refused(String),
+    /// What was found when the log was first read is not there any more.
+    #[error("the log changed while it was read; export it when the run has ended")]
+    Changed,
+    /// The output cannot be written.
+    #[error("{}", written(.0))]
+    Write(#[from] io::Error),
+    /// The same, of an output that has a name.
+    #[error("cannot write {}: {}", path.display(), written(error))]
+    WriteTo {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A signal asked for the end.
+    #[error("stopped by signal {0}")]
+    Interrupted(i32),
+}
+
+impl ExportError {
+    /// The same with the name of the file whose writing failed.
+    pub(super) fn at(self, path: &std::path::Path) -> Self {
+        match self {
+            Self::Write(error) => Self::WriteTo { path: path.to_owned(), error },
+            other => other,
+        }
+    }
+
+    /// The failure of a command that was given `log`: a log that cannot be used is bad usage, as
+    /// for `punctual verify`.
+    pub(super) fn of(self, command: &str, log: &std::path::Path) -> Failure {
+        match self {
+            Self::Interrupted(signal) => Failure::Interrupted(signal),
+            Self::Write(_) | Self::WriteTo { .. } => {
+                Failure::Own(anyhow::anyhow!("{command}: {self}"))
+            }
+            Self::Read(ReadError::Open { .. }) => Failure::usage(format!("{command}: {self}")),
+            _ => Failure::usage(format!("{command}: {}: {self}", log.display())),
+        }
+    }
+}
+
+/// What a failed write means, with the remedy where there is one.
+fn written(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull => "the disk is full".to_owned(),
+        io::ErrorKind::QuotaExceeded => "the disk quota is used up".to_owned(),
+        io::ErrorKind::FileTooLarge => {
+            "it would be larger than the limit for files (ulimit -f)".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,118 @@
+//! `punctual log info`: what a log holds.
+
+use std::io::{self, BufReader, Write, stdout};
+
+use punctual_measure::units::{count, duration, visible};
+use punctual_sched::LinkConfig;
+use serde_json::{Value, json};
+
+use super::error::ExportError;
+use super::options::InfoOptions;
+use super::survey::{Counts, Survey};
+use super::watch::Watch;
+use crate::failure::Failure;
+use crate::log::{Direction, LogReader};
+
+pub(super) fn run(options: &InfoOptions) -> Result<u8, Failure> {
+    let survey = read(options).map_err(|error| error.of("log info", &options.log))?;
+    let text = if options.json { format!("{}\n", object(&survey)) } else { lines(&survey) };
+    match stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+        written => Ok(written.map(|()| 0)?),
+    }
+}
+
+fn read(options: &InfoOptions) -> Result<Survey, ExportError> {
+    let log = super::open(&options.log)?;
+    let total = log.metadata().map_or(0, |log| log.len());
+    let mut watch = Watch::new(total, None);
+    watch.begin("reading");
+    Survey::watched(LogReader::new(BufReader::new(log))?, &mut watch)
+}
+
+fn object(survey: &Survey) -> Value {
+    let header = &survey.header;
+    let direction = |direction: Direction| {
+        let counts = survey.of(direction);
+        let record = super::header_of(header, direction);
+        let unwritten = survey.trailer.as_ref().map(|t| t.direction(direction).unwritten);
+        json!({
+            "link": record.link.0,
+            "seed": record.seed,
+            "complete": survey.is_whole(direction),
+            "unwritten_records": unwritten,
+            "arrivals": counts.arrivals,
+            "segments": counts.segments,
+            "bytes": counts.bytes,
+            "departures": counts.departures,
+            "released": counts.released,
+            "dropped": counts.drops,
+            "without_fate": counts.held,
+            "held_peak": counts.held_peak,
+            "changes": counts.changes,
+            "first_ns": counts.span.map(|(first, _)| first.as_nanos()),
+            "last_ns": counts.span.map(|(_, last)| last.as_nanos()),
+        })
+    };
+    json!({
+        "schema": SCHEMA,
+        "run": header.run,
+        "tool": header.tool,
+        "epoch_monotonic_ns": header.epoch.monotonic_ns,
+        "epoch_unix_ns": header.epoch.realtime_ns,
+        "log_bytes": survey.bytes,
+        "complete": survey.lack().is_none(),
+        "lack": survey.lack(),
+        "directions": { "up": direction(Direction::Up), "down": direction(Direction::Down) },
+    })
+}
+
+fn lines(survey: &Survey) -> String {
+    let header = &survey.header;
+    let state =
+        survey.lack().map_or_else(|| "complete".to_owned(), |lack| format!("not complete: {lack}"));
+    let mut text = format!(
+        "run      {}, written by punctual {}\nlog      {} bytes, {state}\n",
+        visible(&header.run),
+        visible(&header.tool),
+        count(survey.bytes),
+    );
+    for direction in Direction::BOTH {
+        let record = &super::header_of(header, direction).link;
+        let link = match LinkConfig::try_from(record) {
+            Ok(link) => told(&link),
+            Err(error) => format!("this program does not know it: {error}"),
+        };
+        let (name, counted) = (direction.name(), counted(survey.of(direction)));
+        text.extend([&*format!("{name:8} {link}\n         {counted}\n")]);
+    }
+    text
+}
+
+/// The parameters that are not as by default.
+fn told(link: &LinkConfig) -> String {
+    let defaults = LinkConfig::default().all_entries();
+    let given = link.all_entries().into_iter().zip(defaults).filter(|(given, by)| given != by);
+    let words: Vec<_> = given.map(|((name, value), _)| format!("{name}={value}")).collect();
+    if words.is_empty() { "no parameters".to_owned() } else { words.join(" ") }
+}
+
+fn counted(counts: &Counts) -> String {
+    let drops: u64 = counts.drops.values().sum();
+    let reasons: Vec<_> =
+        counts.drops.iter().map(|(reason, n)| format!("{reason} {}", count(*n))).collect();
+    let reasons =
+        if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    let span = counts.span.map_or(0, |(first, last)| last.signed_since(first));
+    format!(
+        "{} in, {} out, {} dropped{reasons}, {} without a fate, {} changes, {}",
+        count(counts.arrivals),
+        count(counts.departures),
+        count(drops),
+        count(counts.held),
+        count(counts.changes),
+        duration(span),
+    )
+}
+
+const SCHEMA: &str = "punctual.log-info/1";

@@ -1,0 +1,239 @@
+//! CSV and Parquet: the same rows, and those of the log.
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+
+use punctual::export::{COLUMNS, Format, Request, export};
+use punctual::log::{Direction, SnapshotRecord};
+
+use crate::made::{export_of, exported, one_of_each, request};
+use crate::rewrite::parts;
+use crate::run::{SCENARIOS, Scenario};
+
+/// A table's rows by the names of their columns; empty where there is nothing to say.
+pub(crate) type Rows = Vec<BTreeMap<String, String>>;
+
+fn csv(log: &[u8]) -> Rows {
+    let text = String::from_utf8(export_of(log, Format::Csv)).unwrap();
+    let mut lines = text.lines();
+    let names: Vec<_> = lines.next().unwrap().split(',').collect();
+    assert_eq!(names, COLUMNS.map(|column| column.name));
+    lines
+        .map(|line| {
+            let values: Vec<_> = line.split(',').map(str::to_owned).collect();
+            assert_eq!(values.len(), names.len(), "{line}");
+            names.iter().map(|name| (*name).to_owned()).zip(values).collect()
+        })
+        .collect()
+}
+
+/// A file in memory.
+#[cfg(feature = "parquet")]
+pub(crate) fn in_memory(bytes: &[u8]) -> std::fs::File {
+    use std::io::Write;
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    let mut file = std::fs::File::from(rustix::fs::memfd_create("test", flags).unwrap());
+    file.write_all(bytes).unwrap();
+    file
+}
+
+#[cfg(feature = "parquet")]
+fn from_parquet(file: &[u8]) -> Rows {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+
+    let reader = SerializedFileReader::new(in_memory(file)).unwrap();
+    let rows = reader.get_row_iter(None).unwrap().map(|row| {
+        let row = row.unwrap();
+        let fields = row.get_column_iter().map(|(name, field)| {
+            let text = match field {
+                Field::Null => String::new(),
+                Field::Str(text) => text.clone(),
+                other => other.to_string(),
+            };
+            (name.clone(), text)
+        });
+        fields.collect()
+    });
+    rows.collect()
+}
+
+fn figure(row: &BTreeMap<String, String>, name: &str) -> Option<i128> {
+    let text = &row[name];
+    if text.is_empty() { None } else { Some(text.parse().unwrap()) }
+}
+
+fn sum<'a>(rows: impl IntoIterator<Item = &'a BTreeMap<String, String>>, name: &str) -> u64 {
+    rows.into_iter().map(|row| u64::try_from(figure(row, name).unwrap()).unwrap()).sum()
+}
+
+#[test]
+fn one_of_everything_is_told_to_the_letter() {
+    let text = String::from_utf8(export_of(&one_of_each(), Format::Csv)).unwrap();
+    assert_eq!(text, include_str!("one_of_each.csv"));
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_has_the_rows_of_csv() {
+    let logs = SCENARIOS.iter().map(Scenario::log).chain([one_of_each()]);
+    for log in logs {
+        let (csv, parquet) = (csv(&log), from_parquet(&export_of(&log, Format::Parquet)));
+        assert_eq!(csv.len(), parquet.len());
+        for (csv, parquet) in csv.iter().zip(&parquet) {
+            assert_eq!(csv, parquet);
+        }
+    }
+}
+
+#[test]
+fn a_table_agrees_with_what_the_run_counted() {
+    for scenario in SCENARIOS {
+        let log = scenario.log();
+        let rows = csv(&log);
+        for (direction, end) in Direction::BOTH.into_iter().zip(parts(&log).ends) {
+            let rows: Vec<_> =
+                rows.iter().filter(|row| row["direction"] == direction.name()).collect();
+            let end = end.end.unwrap().snapshot;
+            counts_agree(&rows, &end, scenario.name);
+            for row in rows {
+                parts_sum_up(row);
+            }
+        }
+    }
+}
+
+fn counts_agree(rows: &[&BTreeMap<String, String>], end: &SnapshotRecord, name: &str) {
+    let of =
+        |fate: &str| -> Vec<_> { rows.iter().copied().filter(|row| row["fate"] == fate).collect() };
+    assert_eq!(sum(of("out"), "segments"), end.packets_out, "{name}");
+    assert_eq!(sum(of("out"), "bytes"), end.bytes_out, "{name}");
+    for (reason, dropped) in &end.dropped {
+        assert_eq!(sum(of(reason), "segments"), *dropped, "{name}: {reason}");
+    }
+    let own = || rows.iter().copied().filter(|row| row["copy"] == "0");
+    assert_eq!(sum(own(), "segments"), end.packets_in, "{name}");
+    assert_eq!(sum(own(), "bytes"), end.bytes_in, "{name}");
+    // Duplicates that were still held are in no row.
+    let copies = rows.len() as u64 - own().count() as u64;
+    let held = sum(of("held"), "segments");
+    assert_eq!(copies + end.queued, held + end.duplicated, "{name}");
+    assert_eq!(
+        of("out").iter().filter(|row| row["mark"] == "ce").count() as u64,
+        end.marked,
+        "{name}"
+    );
+    let corrupt = of("out").iter().filter(|row| !row["corrupt_bit"].is_empty()).count();
+    assert_eq!(corrupt as u64, end.corrupted, "{name}");
+}
+
+/// The parts of a delay are those of its total, and times are in order.
+fn parts_sum_up(row: &BTreeMap<String, String>) {
+    let parts = ["queue_ns", "serialisation_ns", "pacing_ns", "propagation_ns"];
+    let parts = parts.map(|name| figure(row, name));
+    if row["fate"] != "out" {
+        assert_eq!(parts, [None; 4], "{row:?}");
+        assert_eq!(row["fate"] == "held", row["dropped_ns"].is_empty(), "{row:?}");
+        return;
+    }
+    let sum: i128 = parts.into_iter().map(Option::unwrap).sum();
+    let (arrival, due) = (figure(row, "arrival_ns").unwrap(), figure(row, "due_ns").unwrap());
+    assert_eq!(arrival + sum, due, "{row:?}");
+    match figure(row, "released_ns") {
+        Some(released) => {
+            assert_eq!(due + figure(row, "lateness_ns").unwrap(), released, "{row:?}");
+            assert_eq!(arrival + figure(row, "total_ns").unwrap(), released, "{row:?}");
+        }
+        None => assert!(row["lateness_ns"].is_empty() && row["total_ns"].is_empty(), "{row:?}"),
+    }
+}
+
+#[test]
+fn one_direction_alone_is_that_part_of_both() {
+    let log = SCENARIOS[5].log();
+    let both = csv(&log);
+    for direction in Direction::BOTH {
+        let request = Request { direction: Some(direction), ..request(Format::Csv) };
+        let text = String::from_utf8(exported(&log, &request).unwrap().0).unwrap();
+        let of = both.iter().filter(|row| row["direction"] == direction.name());
+        assert_eq!(text.lines().count(), of.count() + 1);
+        assert!(text.lines().skip(1).all(|line| line.starts_with(direction.name())));
+    }
+}
+
+#[test]
+fn a_log_that_was_cut_off_gives_what_it_has() {
+    let log = Scenario { packets: 10_000, ..SCENARIOS[3] }.log();
+    let whole = csv(&log);
+    let cut = &log[..log.len() / 2];
+    let (text, summary) = exported(cut, &request(Format::Csv)).unwrap();
+    assert!(summary.survey.lack().unwrap().starts_with("the log was cut off"));
+    let rows = csv(cut);
+    assert_eq!(String::from_utf8(text).unwrap().lines().count(), rows.len() + 1);
+    let told: Vec<_> = rows.iter().filter(|row| row["fate"] != "unknown").collect();
+    assert!(told.len() > 1000 && rows.len() > told.len(), "{} of {}", told.len(), rows.len());
+    // Blocks of the two directions take turns, so rows of one stay where they were.
+    for direction in Direction::BOTH {
+        let of = |rows: &[&BTreeMap<String, String>]| -> Vec<BTreeMap<String, String>> {
+            let rows = rows.iter().filter(|row| row["direction"] == direction.name());
+            rows.map(|row| (*row).clone()).collect()
+        };
+        assert!(of(&whole.iter().collect::<Vec<_>>()).starts_with(&of(&told)));
+    }
+    assert!(rows.iter().all(|row| row["fate"] != "held"), "nobody knows");
+}
+
+#[test]
+fn packets_held_when_the_run_ended_have_rows_by_number() {
+    let rows = csv(&SCENARIOS[11].log());
+    let held = rows.iter().filter(|row| row["fate"] == "held" && row["direction"] == "down");
+    let packets: Vec<_> = held.map(|row| figure(row, "packet").unwrap()).collect();
+    assert!(packets.len() > 100 && packets.is_sorted(), "{}", packets.len());
+}
+
+#[test]
+fn changes_are_lines_of_their_own_one_for_each_parameter() {
+    let log = SCENARIOS[10].log();
+    let mut changes = Vec::new();
+    export(&mut Cursor::new(&log), &request(Format::Csv), Vec::new(), Some(&mut changes)).unwrap();
+    let text = String::from_utf8(changes).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines[0], "at_ns,at_unix_ns,direction,parameter,value");
+    assert_eq!(lines[1], "105000000,105000000,up,rate,1mbit");
+    let up = lines.iter().filter(|line| line.contains(",up,"));
+    let values: Vec<_> = up.map(|line| line.splitn(4, ',').last().unwrap()).collect();
+    assert_eq!(
+        values,
+        [
+            "rate,1mbit",
+            "rate,0bit",
+            "rate,30mbit",
+            "delay,40ms",
+            "jitter,5ms",
+            "loss,10%",
+            "limit,5p",
+            "rate,2mbit",
+            "delay,1ms",
+            "jitter,0ms",
+            "loss,0%",
+        ]
+    );
+}
+
+#[test]
+fn a_value_with_commas_is_quoted() {
+    let mut changes = Vec::new();
+    let log = one_of_each();
+    export(&mut Cursor::new(log), &request(Format::Csv), Vec::new(), Some(&mut changes)).unwrap();
+    let text = String::from_utf8(changes).unwrap();
+    assert!(text.ends_with(",down,loss,\"gemodel,1%,10%,100%,0%\"\n"), "{text}");
+}
+
+#[test]
+fn the_page_names_every_column_in_its_order() {
+    let page = include_str!("../../../../docs/log-export.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    let named: Vec<_> = rows.map(|(name, _)| name).collect();
+    let columns: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
+    assert!(named.windows(columns.len()).any(|window| window == columns), "{named:?}");
+}
