@@ -11,6 +11,7 @@ mod command;
 mod control;
 mod counts;
 mod disciplines;
+mod exported;
 mod harness;
 mod logged;
 mod odd_packets;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let mut tests = command::tests();
     tests.extend(bad_input::tests());
     tests.extend(replay::tests());
+    tests.extend(exported::tests());
     tests.extend(counts::tests());
     tests.extend(odd_packets::tests());
     tests.extend(cases::tests());
