@@ -463,13 +463,13 @@ mod tests {
         let mut service = service("rate=20mbit delay=30ms");
         assert_eq!(ask(&mut service, r#"{"set":{"up.jitter":"20ms"}}"#)["ok"], true);
         let elsewhere = |way: Direction, words: &str| {
-            let change = Change::parse(words, "test").unwrap();
+            let change = Change::from_words(words, "test").unwrap();
             service.links.change(way, &change, Instant::ZERO).unwrap();
         };
         elsewhere(Up, "jitter=0ms");
         elsewhere(Up, "delay=40ms");
         assert_eq!(ask(&mut service, r#"{"set":{"up.jitter":"35ms"}}"#)["ok"], true);
-        let change = Change::parse("jitter=1ms delay=2ms", "test").unwrap();
+        let change = Change::from_words("jitter=1ms delay=2ms", "test").unwrap();
         service.links.change(Up, &change, Instant::ZERO).unwrap();
         let answer = ask(&mut service, r#"{"set":{"up.jitter":"30ms"}}"#);
         assert_eq!(answer["error"]["place"], "up.jitter", "{answer}");

@@ -7,19 +7,6 @@ use punctual_sched::{Change, Instant};
 use super::csv::quoted;
 use crate::log::{Direction, Header};
 
-/// The parameters that a change names, with their new values as on the command line.
-pub(super) fn entries(change: &Change) -> Vec<(&'static str, String)> {
-    let Change { rate, delay, jitter, loss, limit } = change;
-    let fields = [
-        ("rate", rate.map(|rate| rate.to_string())),
-        ("delay", delay.map(|delay| delay.to_string())),
-        ("jitter", jitter.map(|jitter| jitter.to_string())),
-        ("loss", loss.map(|loss| loss.to_string())),
-        ("limit", limit.map(|limit| limit.to_string())),
-    ];
-    fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-}
-
 /// Changes as CSV: a line for each parameter.
 #[derive(Debug)]
 pub(super) struct ChangesCsv<W> {
@@ -41,7 +28,7 @@ impl<W: Write> ChangesCsv<W> {
     ) -> io::Result<()> {
         let (at, direction) = (at.as_nanos(), direction.name());
         let unix = self.epoch_unix_ns.saturating_add(at);
-        for (parameter, value) in entries(change) {
+        for (parameter, value) in change.entries() {
             writeln!(self.out, "{at},{unix},{direction},{parameter},{}", quoted(&value))?;
         }
         Ok(())

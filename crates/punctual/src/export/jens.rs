@@ -170,6 +170,7 @@ impl<W: Write> Replay<W> {
         }
         self.link
             .change(change, self.now)
+            .map(|_| ())
             .map_err(|error| ExportError::Refused(format!("it cannot be replayed: {error}")))
     }
 

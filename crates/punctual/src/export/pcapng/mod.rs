@@ -8,7 +8,6 @@ use std::io::{self, Write};
 
 use punctual_sched::{Change, Instant};
 
-use super::changes::entries;
 use super::row::{Fate, Row};
 use super::survey::Survey;
 use crate::log::{Arrival, Direction};
@@ -114,7 +113,7 @@ impl<W: Write> Pcapng<W> {
         at: Instant,
         change: &Change,
     ) -> io::Result<()> {
-        let words = entries(change).into_iter().map(|(name, value)| format!(" {name}={value}"));
+        let words = change.entries().into_iter().map(|(name, value)| format!(" {name}={value}"));
         let text = words.collect::<String>();
         self.order.changed(direction, at.as_nanos(), text);
         self.drain(false)
