@@ -120,15 +120,25 @@ fn a_log_that_does_not_replay_gives_no_records() {
     assert!(text.contains("different: direction up, packet"), "{text}");
 }
 
+/// The records, without what fills sub-buffers.
+fn told(log: &[u8]) -> Vec<Vec<u8>> {
+    let bytes = exported(log, &request(Format::Jens)).unwrap().0;
+    let records = bytes.chunks_exact(64).filter(|record| record[8] != 4);
+    records.map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn records_end_where_another_queue_takes_over() {
+    const JENS: Scenario = scenario("jens", "rate=20mbit queue=jens limit=60p", "", &[], 450_000);
+    const ELSE: Scenario = Scenario { changes: &[(400, "queue=fifo")], ..JENS };
+    let (all, until) = (told(&JENS.log()), told(&ELSE.log()));
+    assert!(until.len() > 200 && until.len() < all.len() / 2, "{}", until.len());
+    assert!(all.starts_with(&until));
+}
+
 #[test]
 fn a_log_that_was_cut_off_gives_the_records_up_to_there() {
     let log = Scenario { packets: 10_000, ..RUN }.log();
-    let whole = exported(&log, &request(Format::Jens)).unwrap().0;
-    let cut = exported(&log[..log.len() / 2], &request(Format::Jens)).unwrap().0;
-    let records = |bytes: &[u8]| -> Vec<Vec<u8>> {
-        let records = bytes.chunks_exact(64).filter(|record| record[8] != 4);
-        records.map(<[u8]>::to_vec).collect()
-    };
-    let (whole, cut) = (records(&whole), records(&cut));
+    let (whole, cut) = (told(&log), told(&log[..log.len() / 2]));
     assert!(cut.len() > 200 && whole.starts_with(&cut), "{} of {}", cut.len(), whole.len());
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use punctual::export::{COLUMNS, Format, Request, export};
-use punctual::log::{Direction, SnapshotRecord};
+use punctual::log::{Direction, Record, SnapshotRecord};
+use punctual_sched::{Change, Instant};
 
-use crate::made::{export_of, exported, one_of_each, request};
+use crate::made::{EPOCH_UNIX_NS, export_of, exported, log_of, one_of_each, request};
 use crate::rewrite::parts;
 use crate::run::{SCENARIOS, Scenario};
 
@@ -227,6 +228,22 @@ fn a_value_with_commas_is_quoted() {
     export(&mut Cursor::new(log), &request(Format::Csv), Vec::new(), Some(&mut changes)).unwrap();
     let text = String::from_utf8(changes).unwrap();
     assert!(text.ends_with(",down,loss,\"gemodel,1%,10%,100%,0%\"\n"), "{text}");
+}
+
+#[test]
+fn every_parameter_that_can_change_has_lines() {
+    let mut change = Change::default();
+    for (name, value) in [("duplicate", "5%,20%"), ("queue", "fq"), ("rate", "1mbit")] {
+        change.set(name, value).unwrap();
+    }
+    let log = log_of(&[(Direction::Up, Record::Change { at: Instant::from_nanos(5), change })]);
+    let mut changes = Vec::new();
+    export(&mut Cursor::new(log), &request(Format::Csv), Vec::new(), Some(&mut changes)).unwrap();
+    let text = String::from_utf8(changes).unwrap();
+    let unix = EPOCH_UNIX_NS + 5;
+    let lines = ["rate,1mbit", "duplicate,\"5%,20%\"", "queue,fq"];
+    let expected = lines.map(|line| format!("5,{unix},up,{line}"));
+    assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), expected);
 }
 
 #[test]
