@@ -1,6 +1,6 @@
 //! What a configuration implies for those who carry it out.
 
-use super::{Gso, LinkConfig, QueueKind};
+use super::{ConfigError, Gso, LinkConfig, QueueKind};
 use crate::classify::Classified;
 use crate::impair::{Correlated, Impair, Reorder};
 use crate::queue::dualpi2::StepThreshold;
@@ -12,6 +12,19 @@ impl LinkConfig {
     /// duplicate. The driver then keeps them.
     pub fn needs_payloads(&self) -> bool {
         self.duplicate != Correlated::NEVER || self.corrupt != Correlated::NEVER
+    }
+
+    /// Refuses a change of a running link that calls for the bytes of packets where they are not
+    /// kept: whether they are is decided when the run starts.
+    pub fn check_payloads(&self, kept: bool) -> Result<(), ConfigError> {
+        if kept || !self.needs_payloads() {
+            return Ok(());
+        }
+        let duplicates = self.duplicate != Correlated::NEVER;
+        let place = if duplicates { "duplicate" } else { "corrupt" };
+        let problem = "needs the bytes of packets, and this run does not keep them: \
+                       start it with duplicate or corrupt above 0%";
+        Err(ConfigError::new(place, problem))
     }
 
     /// Whether congestion may be marked.

@@ -1,7 +1,7 @@
 //! What goes wrong behind the bottleneck, and the delay line.
 
 use crate::run::{Run, with};
-use punctual_sched::{DropReason, Ecn, Mark, Output, Packet};
+use punctual_sched::{DropReason, Ecn, LinkConfig, Mark, Output, Packet};
 
 #[test]
 fn a_delay_is_for_packets_that_enter_the_line_from_then_on_and_none_overtakes() {
@@ -169,6 +169,15 @@ fn duplicates_and_flipped_bits_are_of_packets_that_are_served_from_then_on() {
         })
         .collect();
     assert_eq!(flipped, [2]);
+}
+
+#[test]
+fn duplicates_and_flipped_bits_need_a_driver_that_keeps_bytes() {
+    for (words, refused) in [("duplicate=1%", true), ("corrupt=1%", true), ("loss=1%", false)] {
+        let config = LinkConfig::parse(words, "link").unwrap();
+        assert_eq!(config.check_payloads(true), Ok(()));
+        assert_eq!(config.check_payloads(false).is_err(), refused, "{words}");
+    }
 }
 
 #[test]

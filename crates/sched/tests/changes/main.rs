@@ -3,6 +3,7 @@
 
 #[path = "../support/changes.rs"]
 mod changes;
+mod disciplines;
 mod impairments;
 mod properties;
 mod queues;

@@ -103,6 +103,17 @@ fn play(config: &LinkConfig, steps: &[Step], split: &[u64]) -> (Vec<Output>, Lin
     (outputs, link)
 }
 
+#[test]
+fn every_parameter_that_can_change_is_among_the_words() {
+    let words = CHANGES.join(" ");
+    let named: std::collections::BTreeSet<_> =
+        words.split_whitespace().filter_map(|word| Some(word.split_once('=')?.0)).collect();
+    for row in punctual_sched::parameters() {
+        let expected = !matches!(row.live, punctual_sched::Live::No(_));
+        assert_eq!(named.contains(row.name), expected, "{}", row.name);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 

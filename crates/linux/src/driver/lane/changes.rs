@@ -109,6 +109,9 @@ impl<A: Account> Lane<A> {
         at: Instant,
         (asked, source): (Option<Instant>, Source),
     ) -> Result<(), ConfigError> {
+        if !change.others.is_empty() {
+            self.link.config().changed(change).check_payloads(self.copies.is_some())?;
+        }
         self.link.change(change, at)?;
         self.cut_bursts();
         self.stamps.advanced(at);

@@ -60,6 +60,8 @@ pub struct Fq<T = Wheel> {
     next_delayed: Option<Instant>,
     /// Packets that nothing holds back: they leave first.
     internal: PacketQueue,
+    /// Until the queue is empty none is unhindered: since a change others of its flow may wait.
+    hindered: bool,
     /// Packets waiting, and the one handed out last, which has not been served yet.
     len: u64,
     serving: bool,
@@ -100,6 +102,7 @@ impl<T: Throttled> Fq<T> {
             throttled: T::default(),
             next_delayed: None,
             internal: PacketQueue::EMPTY,
+            hindered: false,
             len: 0,
             serving: false,
             backlog: Backlog::default(),
@@ -179,7 +182,8 @@ impl<T: Throttled> Fq<T> {
     #[inline]
     fn is_unhindered(&self, packet: &Packet, send: Instant, now: Instant) -> bool {
         let all_wait = || {
-            self.flows.len() == self.flows.inactive + self.throttled.count()
+            !self.hindered
+                && self.flows.len() == self.flows.inactive + self.throttled.count()
                 && self.internal.len < FASTPATH_PACKETS
                 && self.next_delayed.is_none_or(|at| at > now)
         };
@@ -288,6 +292,7 @@ impl<T: Throttled> Discipline for Fq<T> {
             band.weight = weight.into();
         }
         self.rested = false;
+        self.hindered |= self.settings.max_rate != before.max_rate;
         if self.settings.buckets != before.buckets {
             (0..self.flows.nodes.end()).for_each(|flow| self.forget_if_idle(flow, now));
         }

@@ -17,6 +17,7 @@ impl<T: Throttled> Fq<T> {
     pub(super) fn take(&mut self, served: &mut Served, now: Instant) -> bool {
         self.now = now;
         if self.len == 0 {
+            self.hindered = false;
             return false;
         }
         if self.internal.len > 0 {
