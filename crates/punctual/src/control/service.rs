@@ -22,6 +22,9 @@ pub(crate) trait Links {
         asked: Instant,
     ) -> Result<Applied, Refused>;
 
+    /// Refuses parameters, valid ones, that this run cannot carry out.
+    fn permits(&self, direction: Direction, config: &LinkConfig) -> Result<(), ConfigError>;
+
     /// The parameters in force in one.
     fn config(&self, direction: Direction) -> Result<LinkConfig, Refused>;
 
@@ -159,13 +162,25 @@ impl<L: Links> Service<L> {
         fresh: bool,
     ) -> Result<Change, ConfigError> {
         let known = self.known[way.index()].as_ref().filter(|_| !fresh);
-        if let Some(Ok(change)) = known.map(|config| named.change(config)) {
+        if let Some(Ok(change)) = known.map(|config| self.permitted(way, config, named)) {
             return Ok(change);
         }
         let config = self.links.config(way).map_err(|refused| named.refused(way, refused))?;
-        let change = named.change(&config);
+        let change = self.permitted(way, &config, named);
         self.known[way.index()] = Some(config);
         change.map_err(|error| named.refused(way, Refused::Config(error)))
+    }
+
+    /// The change that the settings make of a link with `config`, if the run can carry it out.
+    fn permitted(
+        &self,
+        way: Direction,
+        config: &LinkConfig,
+        named: &Named<'_>,
+    ) -> Result<Change, ConfigError> {
+        let change = named.change(config)?;
+        self.links.permits(way, &config.changed(&change))?;
+        Ok(change)
     }
 
     fn show(&self, directions: &[Direction]) -> Result<Value, ConfigError> {
@@ -250,12 +265,7 @@ impl<'a> Named<'a> {
 
     /// Checked against a link with `config`.
     fn change(&self, config: &LinkConfig) -> Result<Change, ConfigError> {
-        let mut change = Change::default();
-        for setting in &self.0 {
-            change.set(&setting.name, &setting.value)?;
-        }
-        config.changed(&change).validate()?;
-        Ok(change)
+        Change::parse(config, self.0.iter().map(|s| (s.name.as_str(), s.value.as_str())))
     }
 
     /// The place as the client has written it.
@@ -318,6 +328,11 @@ mod tests {
                 self.applied.set(self.applied.get() + 1);
             }
             Ok(Applied { at: self.now.get(), changed })
+        }
+
+        fn permits(&self, _: Direction, config: &LinkConfig) -> Result<(), ConfigError> {
+            let refused = || Err(ConfigError::new("corrupt", "no bytes are kept"));
+            if config.needs_payloads() { refused() } else { Ok(()) }
         }
 
         fn config(&self, direction: Direction) -> Result<LinkConfig, Refused> {
@@ -444,7 +459,16 @@ mod tests {
             (r#"{"set":{"up.rate":"1mbit","up.delay":"1"}}"#, "up.delay", "no unit"),
             (r#"{"set":{"both.rate":"1mbit","down.jitter":"2s"}}"#, "down.jitter", "delay"),
             (r#"{"set":{"both.rate":"1mbit","both.delay":"1"}}"#, "both.delay", "no unit"),
-            (r#"{"set":{"up.rate":"1mbit","up.hold":"1mb"}}"#, "up.hold", ""),
+            (
+                r#"{"set":{"up.rate":"1mbit","up.hold":"1mb"}}"#,
+                "up.hold",
+                "is fixed when the run starts",
+            ),
+            (
+                r#"{"set":{"both.rate":"1mbit","down.corrupt":"1%"}}"#,
+                "down.corrupt",
+                "no bytes are",
+            ),
         ] {
             let mut service = service("rate=20mbit delay=1s");
             let before = Direction::BOTH.map(|direction| config(&service, direction));

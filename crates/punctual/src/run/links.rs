@@ -56,16 +56,18 @@ impl Links {
     }
 }
 
-/// A packet that crosses namespaces loses its mark: here nobody's user can be read from it.
 fn check_users(option: &str, config: &LinkConfig) -> Result<(), Failure> {
+    let refused = |problem| Err(Failure::usage(format!("{option}: jens.user: {problem}")));
+    users_by_mark(config).map_or(Ok(()), refused)
+}
+
+/// A packet that crosses namespaces loses its mark: here nobody's user can be read from it. What is
+/// wrong with a link that would.
+pub(super) fn users_by_mark(config: &LinkConfig) -> Option<&'static str> {
     let jens = config.queue == QueueKind::Jens && config.jens.users > 1;
-    if jens && config.jens.user_by == UserBy::Mark {
-        return Err(Failure::usage(format!(
-            "{option}: jens.user: no mark survives up to this link, \
-             expected source, destination, sport, dport or dscp"
-        )));
-    }
-    Ok(())
+    (jens && config.jens.user_by == UserBy::Mark).then_some(
+        "no mark survives up to this link, expected source, destination, sport, dport or dscp",
+    )
 }
 
 impl Links {

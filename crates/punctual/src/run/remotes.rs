@@ -4,11 +4,14 @@ use std::path::Path;
 
 use anyhow::Result;
 use punctual_linux::driver::{Refused, Remote};
+use punctual_linux::netfilter::Support;
 use punctual_measure::report::Delays;
-use punctual_sched::{Change, Instant, LinkConfig};
+use punctual_sched::impair::Correlated;
+use punctual_sched::{Change, ConfigError, Instant, LinkConfig};
 
 use super::drivers::Drivers;
 use super::impairments::impairments;
+use super::links::{Links, users_by_mark};
 use super::summary;
 use crate::control::{self, Applied, Backlog, RunFacts, Server, Service, Shown, socket};
 use crate::log::Direction;
@@ -19,8 +22,10 @@ pub(super) fn listen(
     directory: &Path,
     facts: RunFacts,
     drivers: &Drivers,
+    means: Means,
 ) -> Result<Option<Server<Service<Remotes>>>> {
-    let links = Remotes(Direction::BOTH.map(|direction| drivers.remote(direction).clone()));
+    let remotes = Direction::BOTH.map(|direction| drivers.remote(direction).clone());
+    let links = Remotes { remotes, means };
     match socket::listen(directory) {
         Ok(listener) => Server::start(listener, Service::new(facts, links)).map(Some),
         Err(error) => {
@@ -43,7 +48,51 @@ pub(super) fn close(control: Option<Server<Service<Remotes>>>) {
 
 /// Both directions, up first.
 #[derive(Debug)]
-pub(super) struct Remotes([Remote; 2]);
+pub(super) struct Remotes {
+    remotes: [Remote; 2],
+    means: Means,
+}
+
+/// What a run was given at its start, and no change can go beyond.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Means {
+    /// CE can be written.
+    marks: bool,
+    /// The bytes of packets are kept, up first.
+    payloads: [bool; 2],
+    /// Numbered probes go up.
+    witness: bool,
+}
+
+impl Means {
+    /// Of a run of `links`.
+    pub(super) fn of(links: &Links, support: Support, witness: bool) -> Self {
+        let payloads = Direction::BOTH.map(|direction| links.of(direction).needs_payloads());
+        Self { marks: support.ce_marks, payloads, witness }
+    }
+
+    /// Refuses what a link with `config` would need and the run does not have.
+    fn check(self, direction: Direction, config: &LinkConfig) -> Result<(), ConfigError> {
+        let refused = |place: &str, problem: &str| Err(ConfigError::new(place, problem));
+        let corrupt = config.corrupt != Correlated::NEVER;
+        if config.needs_payloads() && !self.payloads[direction.index()] {
+            let place = if corrupt { "corrupt" } else { "duplicate" };
+            return refused(
+                place,
+                "the bytes of packets are not kept: that is only so in a run that starts with \
+                 corrupt or duplicate",
+            );
+        }
+        if corrupt && self.witness && direction == Direction::Up {
+            return refused("corrupt", "probes of --witness with a flipped bit do not arrive");
+        }
+        if config.may_mark() && !self.marks {
+            let place = if config.ecn { "ecn" } else { "queue" };
+            return refused(place, "this kernel cannot write CE into packets, and the link marks");
+        }
+        users_by_mark(config).map_or(Ok(()), |problem| refused("jens.user", problem))
+    }
+}
 
 impl control::Links for Remotes {
     fn change(
@@ -52,16 +101,20 @@ impl control::Links for Remotes {
         change: &Change,
         asked: Instant,
     ) -> Result<Applied, control::Refused> {
-        let applied = self.0[direction.index()].change_asked_at(change.clone(), asked)?;
+        let applied = self.remotes[direction.index()].change_asked_at(change.clone(), asked)?;
         Ok(Applied { at: applied.at, changed: applied.changed })
     }
 
+    fn permits(&self, direction: Direction, config: &LinkConfig) -> Result<(), ConfigError> {
+        self.means.check(direction, config)
+    }
+
     fn config(&self, direction: Direction) -> Result<LinkConfig, control::Refused> {
-        Ok(self.0[direction.index()].snapshot()?.config)
+        Ok(self.remotes[direction.index()].snapshot()?.config)
     }
 
     fn show(&self, direction: Direction) -> Result<Shown, control::Refused> {
-        let seen = self.0[direction.index()].snapshot()?;
+        let seen = self.remotes[direction.index()].snapshot()?;
         let (config, snapshot) = (&seen.config, &seen.snapshot);
         Ok(Shown {
             link: summary::in_force(config, None),

@@ -166,7 +166,8 @@ impl<'a> Session<'a> {
         let drivers = RefCell::new(Drivers::start(lanes, options)?);
         let (name, command) = (self.directory.name(), &self.request.command);
         let facts = RunFacts::new(name, command, beginning.realtime, start);
-        let control = remotes::listen(self.directory.path(), facts, &drivers.borrow())?;
+        let means = remotes::Means::of(links, self.support, options.witness);
+        let control = remotes::listen(self.directory.path(), facts, &drivers.borrow(), means)?;
         let mut shown = LiveLine::new(live.clone(), options.quiet);
         let mut supervisor = Supervisor::new(self.processes, signals, &self.lab, || {
             shown.show();

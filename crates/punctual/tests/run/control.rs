@@ -81,11 +81,11 @@ fn no_change_loses_a_ping() {
         r#""both.delay":"5ms""#,
         r#""both.rate":"unlimited""#,
         r#""both.jitter":"1ms""#,
-        r#""both.loss":"0%""#,
+        r#""up.queue":"fq_codel","down.queue":"codel","both.limit":"500p""#,
         r#""both.delay":"1ms","both.jitter":"0ms""#,
-        r#""both.rate":"100mbit""#,
+        r#""both.rate":"100mbit","both.queue":"fq""#,
         r#""both.limit":"900p""#,
-        r#""both.limit":"100p""#,
+        r#""both.queue":"fifo","both.limit":"100p""#,
         r#""both.rate":"20mbit","both.delay":"2ms","both.limit":"200kb""#,
     ];
     for number in 0..100 {
@@ -134,9 +134,10 @@ fn what_is_refused_changes_nothing_and_is_told_with_its_place() {
     let running = idle("rate=20mbit delay=30ms");
     let name = running_name(&running);
     for (words, status, told) in [
-        (&["up.rate=1mbit", "down.hold=1mb"][..], 1, ": down.hold: "),
+        (&["up.rate=1mbit", "down.hold=1mb"][..], 1, ": down.hold: is fixed when the run starts"),
         (&["up.rate=1mbit", "down.jitter=50ms"], 1, ": down.jitter: 50ms is more than the delay"),
-        (&["both.fq.quantum=3000"], 1, ": both.fq.quantum: "),
+        (&["up.rate=1mbit", "down.corrupt=1%"], 1, ": down.corrupt: the bytes of packets are not"),
+        (&["both.fq.quantum=3000"], 1, ": both.fq.quantum: needs queue=fq"),
         (&["up.rate=1mbit", "down.dealy=1ms"], 2, "punctual: down.dealy: unknown parameter"),
         (&["up.rate=1mbit", "up.rate=2mbit"], 2, "punctual: up.rate: given twice"),
         (&["rate=1mbit"], 2, "punctual: rate: names no direction"),
