@@ -87,8 +87,9 @@ LINK is a list of NAME=VALUE in one argument, words as in tc(8):
 
 const RUN_HELP: &str = "\
 WHEN CMD ENDS
-  packets on their way get up to 1 s and the link's delay to arrive; then the peer gets
-  SIGTERM, and SIGKILL 2 s later; a signal to punctual ends it at once
+  packets on their way get up to 1 s and the link's delay to arrive; then the peer and what
+  CMD left running get SIGTERM, and what is left of them 2 s later SIGKILL; a signal to
+  punctual ends them at once
 
 EXIT STATUS
   CMD's own; 2 bad usage, 3 CMD succeeded but the verdict is not ok and --fail-unless-ok
@@ -129,7 +130,7 @@ pub struct RunOptions {
     /// Name of the run: 1 to 64 letters, digits, `-`, `_`, `.` (default: lab, lab-2, ...)
     #[arg(long)]
     pub name: Option<String>,
-    /// Stop CMD after this time (SIGTERM, then SIGKILL 2 s later)
+    /// Stop CMD and what it started after this time (SIGTERM, then SIGKILL 2 s later)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<Duration>,
     /// Seed of all randomness; the same seed and arrivals give the same losses and jitter

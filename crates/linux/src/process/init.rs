@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use super::plan::Plan;
 use super::spawn::{self, Failure, Place};
+use super::sweep;
 use super::wire::{self, Event, Exit, Request, Who};
 use crate::namespace::Network;
 use crate::sys;
@@ -44,6 +45,12 @@ struct Init {
     outside: Network,
     command: Option<Pid>,
     peer: Option<Pid>,
+    /// `/proc` shows our own processes.
+    own_proc: bool,
+    /// The command was to stop, and its end is to be told.
+    stopping: bool,
+    /// Everything was to stop, and its end is to be told.
+    closing: bool,
 }
 
 impl Init {
@@ -64,14 +71,18 @@ impl Init {
             outside: outside.into(),
             command: None,
             peer: None,
+            own_proc: false,
+            stopping: false,
+            closing: false,
         })
     }
 
     fn run(&mut self) -> Result<(), Errno> {
         // If the engine died before this call, the control socket below reads end of file.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        if let Err(note) = mount_proc() {
-            self.tell(&Event::Note(note))?;
+        match mount_proc() {
+            Ok(()) => self.own_proc = true,
+            Err(note) => self.tell(&Event::Note(note))?,
         }
         self.tell(&Event::Ready)?;
         loop {
@@ -98,6 +109,8 @@ impl Init {
             _ if length == 0 => return Ok(false),
             Some(Request::Start(who)) => self.start(who)?,
             Some(Request::Signal(who, signal)) => self.signal(who, signal),
+            Some(Request::StopCommand(signal)) => self.stop_command(signal)?,
+            Some(Request::StopAll(signal)) => self.stop_all(signal)?,
             None => return Err(Errno::PROTO),
         }
         Ok(true)
@@ -133,15 +146,47 @@ impl Init {
         let _ = sys::process::kill(if who == Who::Peer { -target } else { target }, signal);
     }
 
+    fn stop_command(&mut self, signal: i32) -> Result<(), Errno> {
+        self.stopping = true;
+        if self.own_proc {
+            sweep::signal_all_in(&self.inside, signal);
+        } else {
+            self.signal(Who::Command, signal);
+        }
+        self.reap()
+    }
+
+    fn stop_all(&mut self, signal: i32) -> Result<(), Errno> {
+        self.closing = true;
+        // All but the init, which is the caller; refused when there is nobody (`kill(2)`).
+        let _ = sys::process::kill(-1, signal);
+        self.reap()
+    }
+
     fn reap(&mut self) -> Result<(), Errno> {
-        loop {
+        let alone = loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => self.report(pid, status)?,
-                Ok(None) | Err(Errno::CHILD) => return Ok(()),
+                Ok(None) => break false,
+                // What has lost its parent is ours: without children there are no processes.
+                Err(Errno::CHILD) => break true,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
+        };
+        if self.stopping && (alone || self.command_is_gone()) {
+            self.stopping = false;
+            self.tell(&Event::CommandGone)?;
         }
+        if self.closing && alone {
+            self.closing = false;
+            self.tell(&Event::AllGone)?;
+        }
+        Ok(())
+    }
+
+    fn command_is_gone(&self) -> bool {
+        self.command.is_none() && !(self.own_proc && sweep::is_anybody_in(&self.inside))
     }
 
     fn report(&mut self, pid: Pid, status: WaitStatus) -> Result<(), Errno> {

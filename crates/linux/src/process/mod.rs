@@ -11,6 +11,7 @@ mod plan;
 pub mod port;
 pub mod signals;
 mod spawn;
+mod sweep;
 pub mod terminal;
 mod wire;
 
@@ -112,6 +113,17 @@ impl Processes {
     /// Asks the peer, and its process group, to end: SIGTERM.
     pub fn terminate_peer(&self) -> Result<(), Errno> {
         self.send(wire::Request::Signal(Who::Peer, libc::SIGTERM))
+    }
+
+    /// Sends `signal` to the command and to everything else in its network namespace: a shell that
+    /// wraps a program does not hand it on. [`Event::CommandGone`] follows when all have ended.
+    pub fn stop_command(&self, signal: i32) -> Result<(), Errno> {
+        self.send(wire::Request::StopCommand(signal))
+    }
+
+    /// Asks everything that is left to end: SIGTERM. [`Event::AllGone`] follows when it has.
+    pub fn terminate_all(&self) -> Result<(), Errno> {
+        self.send(wire::Request::StopAll(libc::SIGTERM))
     }
 
     /// The next event without waiting; `None` when there is none yet.

@@ -37,6 +37,10 @@ pub enum Event {
     NotPrepared(Who, Errno, String),
     /// It ended.
     Ended(Who, Exit),
+    /// After a request to stop the command: no process is left in its network namespace.
+    CommandGone,
+    /// After a request to stop everything: the init is alone.
+    AllGone,
     /// Something is less than it should be, but the run goes on: one line for the user.
     Note(String),
     /// The init is gone, and with it everything it had started.
@@ -48,6 +52,10 @@ pub enum Event {
 pub(super) enum Request {
     Start(Who),
     Signal(Who, i32),
+    /// This signal to every process in the command's network namespace.
+    StopCommand(i32),
+    /// This signal to every process but the init.
+    StopAll(i32),
 }
 
 impl Exit {
@@ -76,6 +84,8 @@ impl Event {
             Self::Ended(who, Exit::Status(status)) => message(4, *who, *status, ""),
             Self::Ended(who, Exit::Signal(signal)) => message(5, *who, *signal, ""),
             Self::Note(text) => message(6, Who::Command, 0, text),
+            Self::CommandGone => message(7, Who::Command, 0, ""),
+            Self::AllGone => message(8, Who::Command, 0, ""),
             Self::InitEnded => Vec::new(),
         }
     }
@@ -91,6 +101,8 @@ impl Event {
             4 => Self::Ended(who, Exit::Status(number)),
             5 => Self::Ended(who, Exit::Signal(number)),
             6 => Self::Note(text()),
+            7 => Self::CommandGone,
+            8 => Self::AllGone,
             _ => return None,
         })
     }
@@ -101,6 +113,8 @@ impl Request {
         match self {
             Self::Start(who) => message(0, who, 0, ""),
             Self::Signal(who, signal) => message(1, who, signal, ""),
+            Self::StopCommand(signal) => message(2, Who::Command, signal, ""),
+            Self::StopAll(signal) => message(3, Who::Command, signal, ""),
         }
     }
 
@@ -108,6 +122,8 @@ impl Request {
         match parts(bytes)? {
             (0, who, _, _) => Some(Self::Start(who)),
             (1, who, signal, _) => Some(Self::Signal(who, signal)),
+            (2, _, signal, _) => Some(Self::StopCommand(signal)),
+            (3, _, signal, _) => Some(Self::StopAll(signal)),
             _ => None,
         }
     }
@@ -146,11 +162,18 @@ mod tests {
             Event::Ended(Who::Command, Exit::Status(7)),
             Event::Ended(Who::Peer, Exit::Signal(9)),
             Event::Note("no /sys".to_owned()),
+            Event::CommandGone,
+            Event::AllGone,
         ];
         for event in events {
             assert_eq!(Event::decode(&event.encode()), Some(event));
         }
-        for request in [Request::Start(Who::Command), Request::Signal(Who::Peer, 15)] {
+        for request in [
+            Request::Start(Who::Command),
+            Request::Signal(Who::Peer, 15),
+            Request::StopCommand(15),
+            Request::StopAll(9),
+        ] {
             assert_eq!(Request::decode(&request.encode()), Some(request));
         }
     }

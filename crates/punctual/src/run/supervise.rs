@@ -25,6 +25,10 @@ pub(super) struct Supervisor<'a> {
     command_started: bool,
     program: OsString,
     command: Option<i32>,
+    /// Nothing of the command is left, after it was to stop.
+    command_gone: bool,
+    /// Nothing is left, after everything was to stop.
+    all_gone: bool,
     /// A signal came when all that was left was to finish: do so at once.
     hurry: bool,
     /// Signals that came from processes, to tell an urgent caller from a patient one.
@@ -68,6 +72,8 @@ impl<'a> Supervisor<'a> {
             command_started: false,
             program: OsString::new(),
             command: None,
+            command_gone: false,
+            all_gone: false,
             hurry: false,
             requests: 0,
             notes: Vec::new(),
@@ -105,24 +111,38 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Runs the command, which is called `program`, to its end, or for `span`; returns its status
-    /// as a shell reports it.
+    /// as a shell reports it. After `span` what the command leaves behind gets what remains of its
+    /// time to end.
     pub(super) fn command(&mut self, program: &OsStr, span: Option<Duration>) -> Result<i32> {
         program.clone_into(&mut self.program);
         self.processes.start_command().context("cannot start the command")?;
         self.command_started = true;
         let mut stop_at = span.map(|span| monotonic() + span);
         let mut next_signal = SIGTERM;
-        loop {
+        let status = loop {
             if let Some(status) = self.command {
-                return Ok(status);
+                break status;
             }
             if stop_at.is_some_and(|at| monotonic() >= at) {
-                self.processes.signal_command(next_signal).context("cannot stop the command")?;
+                self.processes.stop_command(next_signal).context("cannot stop the command")?;
                 stop_at = Some(monotonic() + TERM_PATIENCE);
                 next_signal = SIGKILL;
             }
             self.turn(stop_at)?;
+        };
+        if let Some(deadline) = stop_at.filter(|_| next_signal == SIGKILL) {
+            self.await_end(deadline, |end| end.command_gone)?;
+            self.processes.stop_command(SIGKILL).context("cannot stop the command")?;
         }
+        Ok(status)
+    }
+
+    /// Waits until `gone`, at most until `deadline`.
+    fn await_end(&mut self, deadline: Instant, gone: fn(&Self) -> bool) -> Result<()> {
+        while !gone(self) && !self.hurry && monotonic() < deadline {
+            self.turn(Some(deadline))?;
+        }
+        Ok(())
     }
 
     /// Waits for `finished` while signals are looked after, at most until `deadline`.
@@ -137,21 +157,15 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Ends the peer, by SIGTERM first, and then everything that is left.
+    /// Ends the peer and everything else that is left, by SIGTERM first.
     pub(super) fn end(mut self) -> Result<Ended> {
         let mut ended = Ended {
             status: self.command.unwrap_or(0),
             peer_ended_early: self.peer.is_some(),
             ..Ended::default()
         };
-        if self.peer_started && self.peer.is_none() {
-            // Refused only when it has just ended.
-            let _ = self.processes.terminate_peer();
-            let deadline = monotonic() + TERM_PATIENCE;
-            while self.peer.is_none() && !self.hurry && monotonic() < deadline {
-                self.turn(Some(deadline))?;
-            }
-        }
+        self.processes.terminate_all().context("cannot end the run's processes")?;
+        self.await_end(monotonic() + TERM_PATIENCE, |end| end.all_gone)?;
         ended.peer = self.peer.map(Exit::code);
         ended.notes = std::mem::take(&mut self.notes);
         self.processes.kill_all().context("cannot end the run's processes")?;
@@ -193,6 +207,8 @@ impl<'a> Supervisor<'a> {
             }
             Event::Ended(Who::Peer, exit) => self.peer = Some(exit),
             Event::Ended(Who::Command, exit) => self.command = Some(exit.code()),
+            Event::CommandGone => self.command_gone = true,
+            Event::AllGone => self.all_gone = true,
             Event::Note(note) => self.notes.push(note),
             Event::InitEnded => bail!("the run's init was killed, and with it the command"),
         }

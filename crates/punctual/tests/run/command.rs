@@ -18,6 +18,8 @@ pub(crate) fn tests() -> Vec<Test> {
         the_command_is_the_caller,
         without_a_command_the_shell_runs,
         a_duration_ends_the_command,
+        a_program_wrapped_in_a_shell_has_time_to_end,
+        what_ignores_the_request_to_end_is_killed,
         signals_are_handed_to_the_command,
         the_third_request_to_stop_is_not_refused,
         a_signal_before_the_command_ends_the_run,
@@ -117,6 +119,32 @@ fn a_duration_ends_the_command() {
     assert!(took.is_some_and(|ns| (300_000_000..2_000_000_000).contains(&ns)), "{took:?}");
     let stubborn = Run::new("").options(["--duration", "300ms"]);
     stubborn.sh("trap '' TERM; exec sleep 60").finish().report_after(137);
+}
+
+/// `sh` dies of the signal at once, and the program that it waits for cleans up.
+fn a_program_wrapped_in_a_shell_has_time_to_end() {
+    let slow = "trap 'sleep 0.7; echo cleaned up > \"$T/$1\"; exit 0' TERM; : > \"$T/$1-ready\"; \
+                while :; do sleep 0.05; done";
+    let run = Run::new("").options(["--duration", "500ms"]);
+    std::fs::write(run.file("slow"), slow).unwrap();
+    let wrapped = |name: &str| format!("sh \"$T/slow\" {name}; true");
+    let ready = "until [ -e \"$T/peer-ready\" ]; do sleep 0.02; done";
+    let run = run.options(["--peer", &wrapped("peer")]);
+    let ended = run.sh(&format!("{ready}; {}", wrapped("command"))).finish();
+    let report = ended.report_after(143);
+    assert_eq!(report.run()["peer"]["exit_status"], 143);
+    for name in ["command", "peer"] {
+        assert!(ended.file(name).exists(), "the {name} had no time");
+    }
+    let took = report.run()["duration_ns"].as_u64();
+    assert!(took.is_some_and(|ns| ns < 4_000_000_000), "waited when nothing was left: {took:?}");
+}
+
+fn what_ignores_the_request_to_end_is_killed() {
+    let stubborn = "(trap '' TERM; while :; do sleep 0.1; done) &";
+    let ended = Run::new("").sh(stubborn).finish();
+    let took = ended.report().run()["duration_ns"].as_u64();
+    assert!(took.is_some_and(|ns| (2_000_000_000..4_000_000_000).contains(&ns)), "{took:?}");
 }
 
 fn signals_are_handed_to_the_command() {
