@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::output::{BitFlip, DropReason, Mark, Output, Snapshot, Stages};
 use crate::packet::{Packet, true_size};
-use crate::queue::Served;
+use crate::queue::{Queued, Served};
 use crate::ring::Ring;
 use crate::time::Instant;
 
@@ -77,6 +77,13 @@ impl Exit {
         self.counters.packets_in += u64::from(packet.segments);
         self.counters.bytes_in += u64::from(packet.len);
         self.take_memory(packet, most)
+    }
+
+    /// The queue has handed a packet out, and it has been served.
+    #[inline]
+    pub(crate) fn served(&mut self, queued: &Queued) {
+        self.counters.served_packets += u64::from(queued.packet.segments);
+        self.counters.served_bytes += queued.bytes;
     }
 
     /// Whether there is room for a packet more in `most` bytes; then it is taken.

@@ -325,6 +325,7 @@ impl Link {
         self.busy = false;
         let (served, now) = (&self.serving, self.now);
         let started = self.server.end(served.queued.bytes, now);
+        self.exit.served(&served.queued);
         if self.strikes.possible() {
             self.impair(started);
             return;

@@ -191,6 +191,11 @@ pub struct Snapshot {
     pub bytes_out: u64,
     /// Bytes dropped.
     pub bytes_dropped: u64,
+    /// Handed out by the queue and served, duplicates that it made included: what entered it is this,
+    /// what it dropped, and the backlog.
+    pub served_packets: u64,
+    /// The same in bytes as the rate counts them.
+    pub served_bytes: u64,
     /// The queue's backlog now, in packets, the one in service included.
     pub backlog_packets: u64,
     /// The same in bytes as the rate counts them.

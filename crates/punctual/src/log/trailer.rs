@@ -141,6 +141,9 @@ impl From<&Snapshot> for SnapshotRecord {
             bytes_duplicated,
             bytes_out,
             bytes_dropped,
+            // Follow from the others.
+            served_packets: _,
+            served_bytes: _,
             backlog_packets,
             backlog_bytes,
             backlog_peak_bytes,
