@@ -66,11 +66,24 @@ impl ConfigBuilder {
 
     fn check(&self) -> Result<(), ConfigError> {
         self.config.validate_as_written()?;
+        self.check_ecn()?;
         self.check_applicable(TABLES)?;
         self.check_applicable(OWN_ONLY).map_err(|error| {
             let problem = "netem loses before it holds, expected none with impair=netem";
             ConfigError::new(error.place, problem)
         })
+    }
+
+    /// `ecn=off`, which without a loss changes nothing, beside a queue that marks.
+    fn check_ecn(&self) -> Result<(), ConfigError> {
+        let given = |name| self.given.iter().any(|given| given.name == name);
+        let marks = hint::marking(self.config.queue).is_some();
+        let own = self.config.impair == Impair::Own;
+        if !(own && marks && !self.config.ecn && given("ecn") && !given("loss")) {
+            return Ok(());
+        }
+        let queue = hint::unmarked(&self.config);
+        Err(ConfigError::new("ecn", format!("is of a loss and there is none, {queue}")))
     }
 
     /// The parameter since which the link has been wrong in this way.

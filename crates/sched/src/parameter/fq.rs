@@ -172,7 +172,8 @@ fn flow_limit(text: &str) -> Result<u32, String> {
 /// Rounded up to a power of two, as tc does.
 fn buckets(text: &str) -> Result<u32, String> {
     let buckets = number(text)?;
-    buckets.checked_next_power_of_two().filter(|_| buckets > 0).ok_or_else(|| {
+    let known = 1..=FqConfig::MAX_BUCKETS;
+    buckets.checked_next_power_of_two().filter(|_| known.contains(&buckets)).ok_or_else(|| {
         format!("\"{text}\" is no number of buckets from 1 to {}", FqConfig::MAX_BUCKETS)
     })
 }

@@ -1,7 +1,7 @@
 //! What was meant: the nearest name, or what another tool's word is here.
 
 use super::{Parameter, QUEUES, TABLES, Table, parameters, word};
-use crate::config::{LinkConfig, QueueKind};
+use crate::config::{Limit, LinkConfig, QueueKind};
 use crate::impair::Impair;
 use crate::words;
 
@@ -11,12 +11,15 @@ pub(super) fn unknown(name: &str, value: &str, config: &LinkConfig) -> String {
     if LATER.contains(&name) {
         return format!("parameter \"{name}\" is not available in this version");
     }
-    let meant = of_link(name, value, config)
+    let meant = meant(name, value, config).unwrap_or_else(|| names(name));
+    format!("unknown parameter \"{name}\", {meant}")
+}
+
+fn meant(name: &str, value: &str, config: &LinkConfig) -> Option<String> {
+    of_link(name, value, config)
         .or_else(|| foreign(name, value, config))
         .or_else(|| of_discipline(name, config))
         .or_else(|| words::nearest(name, parameters().map(|p| p.name)).map(did_you_mean))
-        .unwrap_or_else(|| names(name));
-    format!("unknown parameter \"{name}\", {meant}")
 }
 
 /// What is known of the link once `text` has chosen its disciplines.
@@ -47,16 +50,21 @@ pub(super) fn setting(word: &str, config: &LinkConfig) -> Option<String> {
     if word == "netem" {
         return Some("write impair=netem".into());
     }
-    foreign(word, "", config).or_else(|| of_discipline(word, config))
+    meant(word, "", config)
 }
 
-/// The discipline of this name, or what to do without it.
-pub(super) fn discipline(text: &str) -> Result<QueueKind, String> {
+/// The discipline of this name, or what to do without it, where `limit` has been given or not.
+pub(super) fn discipline(text: &str, limit: Option<Limit>) -> Result<QueueKind, String> {
+    let fifo = |usual: &str| {
+        let limit = limit.map_or_else(|| usual.to_owned(), |limit| limit.to_string());
+        Err(format!("unknown word \"{text}\", did you mean \"fifo\" with limit={limit}?"))
+    };
     match &*text.to_ascii_lowercase() {
-        "pfifo" | "pfifo_fast" => {
-            Err(format!("unknown word \"{text}\", did you mean \"fifo\" with limit=1000p?"))
-        }
-        "bfifo" => Err(format!("unknown word \"{text}\", did you mean \"fifo\" with limit=200kb?")),
+        "pfifo" | "pfifo_fast" => fifo("1000p"),
+        "bfifo" => fifo("200kb"),
+        "noqueue" => Err(format!(
+            "\"{text}\" is what a link has without a rate: leave out rate, queue and limit"
+        )),
         "netem" => Err(format!("\"{text}\" is no queue here, expected impair=netem")),
         other if OTHER_DISCIPLINES.contains(&other) => {
             let known = words::join(QUEUES.iter().map(|(name, _)| *name));
@@ -76,6 +84,27 @@ pub(super) fn marking(kind: QueueKind) -> Option<&'static str> {
         QueueKind::Jens => Some("jens always marks"),
         QueueKind::Fifo | QueueKind::Tbf => None,
     }
+}
+
+/// What a word of `tc` that takes no value sets with this discipline.
+pub(super) fn flag(owner: &str, word: &str) -> Option<String> {
+    match (owner, word) {
+        ("codel" | "fq_codel", "ecn") => Some(format!("{owner}.ecn=on")),
+        ("codel" | "fq_codel", "noecn") => Some(format!("{owner}.ecn=off")),
+        ("netem", "ecn") => Some("ecn=on".into()),
+        ("jens" | "fifo" | "tbf", _) => None,
+        _ => {
+            let mut flags = SYNONYMS.iter().filter(|(_, meant)| meant.contains('='));
+            let (_, meant) = flags.find(|(known, _)| *known == word)?;
+            let of_owner = meant.starts_with(owner) || meant.starts_with("gso=");
+            of_owner.then(|| (*meant).to_owned())
+        }
+    }
+}
+
+/// Whether netem takes the queue's place.
+pub(super) fn is_netem(config: &LinkConfig) -> bool {
+    config.impair == Impair::Netem
 }
 
 /// `fq.limit`: a parameter of the link, or another tool's word for one, with a discipline's name
@@ -116,6 +145,12 @@ fn foreign(name: &str, value: &str, config: &LinkConfig) -> Option<String> {
             Some(did_you_mean(&format!("loss={name},{}", or("PERCENT"))))
         }
         "noecn" => Some(unmarked(config)),
+        // tc(8) takes them behind the slot's times.
+        "packets" | "bytes" => {
+            let slot = config.slot.as_ref().map_or_else(|| "MIN".to_owned(), ToString::to_string);
+            Some(did_you_mean(&format!("slot={slot},{name}={}", or("N"))))
+        }
+        "minburst" => of_discipline("mtu", config),
         "seed" if own => {
             Some("expected netem.seed with impair=netem; that of the run is --seed".into())
         }
@@ -127,7 +162,7 @@ fn foreign(name: &str, value: &str, config: &LinkConfig) -> Option<String> {
 }
 
 /// `noecn`, as the queue takes it.
-fn unmarked(config: &LinkConfig) -> String {
+pub(super) fn unmarked(config: &LinkConfig) -> String {
     match config.queue {
         _ if config.impair == Impair::Netem => did_you_mean("ecn=off"),
         QueueKind::Codel => did_you_mean("codel.ecn=off"),
@@ -177,8 +212,8 @@ fn did_you_mean(word: &str) -> String {
     format!("did you mean \"{word}\"?")
 }
 
-/// Parameters that decide what others mean.
-const CHOOSERS: &[&str] = &["queue", "impair"];
+/// Parameters that decide what others mean, or are kept in suggestions.
+const CHOOSERS: &[&str] = &["queue", "impair", "limit", "slot"];
 
 /// Words of other tools, and of the trade, for the same.
 const SYNONYMS: &[(&str, &str)] = &[
@@ -226,7 +261,6 @@ const OTHER_DISCIPLINES: &[&str] = &[
     "mq",
     "mqprio",
     "multiq",
-    "noqueue",
     "pfifo_head_drop",
     "pie",
     "plug",

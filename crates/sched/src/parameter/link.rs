@@ -78,14 +78,16 @@ pub(super) const ROWS: &[Parameter] = &[
         default: "fifo",
         help: "queue discipline",
         live: Live::Yes,
-        set: |c, v| hint::discipline(v).map(|v| c.queue = v),
+        set: |c, v| hint::discipline(v, c.limit).map(|v| c.queue = v),
         get: |c| written(c.queue, QUEUES),
     },
     Parameter {
         name: "limit",
         takes: "PACKETS|BYTES|TIME|auto",
         default: "auto",
-        help: "what the queue holds, framing counted: 1000p, 200kb, 100ms; auto: 100ms, at least 16 packets",
+        help: "what the queue holds, framing counted: 1000p, 200kb, 100ms; auto: 100ms and at least 16 \
+               packets with fifo and tbf, 1000p with codel, 10240p with fq_codel and jens, 10000p \
+               with fq and dualpi2",
         live: Live::Yes,
         set: |c, v| set_limit(c, v),
         get: |c| or("auto", c.limit),

@@ -24,6 +24,7 @@ mod jens;
 mod link;
 mod netem;
 mod pairs;
+mod pasted;
 mod tbf;
 mod validate;
 
@@ -240,13 +241,16 @@ fn packets(text: &str) -> Option<u32> {
     }
 }
 
-/// `None` for `word`, else what `read` makes of the text.
+/// `None` for `word`, else what `read` makes of the text. `none` and `off` are the same: of two
+/// disciplines each takes another.
 fn unless<T>(
     word: &str,
     text: &str,
     read: fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, String> {
-    if text == word { Ok(None) } else { read(text).map(Some) }
+    let never = ["none", "off"];
+    let same = never.contains(&word) && never.contains(&text);
+    if text == word || same { Ok(None) } else { read(text).map(Some) }
 }
 
 fn or(word: &str, value: Option<impl Display>) -> String {
@@ -258,7 +262,13 @@ fn limited(rate: Rate) -> Option<Rate> {
 }
 
 fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
-    let found = known.iter().find(|&&(name, _)| name == text);
+    // TOML's words for the same.
+    let switch = match text {
+        "true" => "on",
+        "false" => "off",
+        other => other,
+    };
+    let found = known.iter().find(|&&(name, _)| name == text || name == switch);
     found.map(|&(_, value)| value).ok_or_else(|| {
         format!(
             "unknown word \"{text}\", {}",

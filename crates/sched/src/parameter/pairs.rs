@@ -1,7 +1,7 @@
 //! Words such as `rate=20mbit delay=30ms` into names and values, and what was meant where they
 //! are written as another tool takes them: `delay 100ms 10ms`.
 
-use super::{Parameter, hint};
+use super::{Parameter, hint, pasted};
 use crate::config::LinkConfig;
 
 /// Parts `a=1 b=2` into names and values; each name once. `config` is what is known of the link
@@ -43,6 +43,11 @@ fn problem<'a>(
     after: impl Iterator<Item = &'a str> + Clone,
     config: &LinkConfig,
 ) -> String {
+    if let Some(write) = pasted::line(word, after.clone(), config) {
+        let lacks =
+            if Parameter::find(word).is_some() { "has no value" } else { "is no NAME=VALUE" };
+        return format!("\"{word}\" {lacks}, write {write}");
+    }
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
     if !name.is_empty() && !value.is_empty() {
         return format!("\"{word}\" joins parameters with a comma, expected spaces between them");
@@ -78,6 +83,11 @@ fn spaced<'a>(
     words: impl Iterator<Item = &'a str>,
 ) -> Option<String> {
     let words = words.map(|word| word.strip_prefix('=').unwrap_or(word));
+    // `slot distribution normal 1ms 1ms`: here the name of a parameter of its own.
+    let slot = parameter.name == "slot";
+    let words =
+        words.enumerate().filter(|&(at, word)| !(slot && at == 0 && word == "distribution"));
+    let words = words.map(|(_, word)| word);
     let words = words.take_while(|word| !word.contains('=') && Parameter::find(word).is_none());
     let least = 1 + usize::from(first.is_some());
     let values: Vec<_> = first.into_iter().chain(words).take(MOST_VALUES).collect();
@@ -86,7 +96,7 @@ fn spaced<'a>(
 }
 
 /// Ways to write these values of a parameter.
-fn candidates(parameter: &Parameter, values: &[&str]) -> Vec<String> {
+pub(super) fn candidates(parameter: &Parameter, values: &[&str]) -> Vec<String> {
     let name = parameter.name;
     match values {
         [value] => vec![format!("{name}={value}")],
@@ -100,10 +110,12 @@ fn candidates(parameter: &Parameter, values: &[&str]) -> Vec<String> {
     }
 }
 
-/// `25% gap 5` as `25%,gap=5`.
+/// `25% gap 5` as `25%,gap=5`, and `gemodel p 1% r 10%` as `gemodel,1%,10%`.
 fn listed(values: &[&str]) -> String {
     let named = |list: String, name| list.replace(&format!(",{name},"), &format!(",{name}="));
-    ["gap", "packets", "bytes"].into_iter().fold(values.join(","), named)
+    let values = values.iter().filter(|value| !LABELS.contains(value)).copied();
+    let list = values.collect::<Vec<_>>().join(",");
+    ["gap", "packets", "bytes"].into_iter().fold(list, named)
 }
 
 /// `tc`'s delay of two and more values.
@@ -119,5 +131,7 @@ pub(super) fn readable(text: &str) -> bool {
     })
 }
 
+/// What `tc` puts before the values of a loss model.
+const LABELS: &[&str] = &["p", "r", "1-h", "1-k", "p13", "p31", "p32", "p23", "p14"];
 /// Of one parameter, where they are apart: more than any takes.
 const MOST_VALUES: usize = 20;

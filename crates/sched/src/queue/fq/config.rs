@@ -347,7 +347,7 @@ mod tests {
              expected 1bit to 1tbit, unlimited, or fq.maxrate_zero=second as well",
         ),
         ("fq.buckets=0", "fq.buckets: \"0\" is no number of buckets from 1 to 262144"),
-        ("fq.buckets=262145", "fq.buckets: 524288 is no power of two from 1 to 262144"),
+        ("fq.buckets=262145", "fq.buckets: \"262145\" is no number of buckets from 1 to 262144"),
         ("fq.orphan_mask=-1", "fq.orphan_mask: \"-1\" is no whole number from 0 to 4294967295"),
         ("fq.priomap=1,2", "fq.priomap: \"1,2\" is no list of 16 bands"),
         (
