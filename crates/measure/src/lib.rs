@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`percentile`] | nearest rank in integers |
 //! | [`histogram`] | counts of durations, within 0.1 %, mergeable |
+//! | [`coarse`] | counts of durations, within 3 %, small |
 //! | [`distribution`] | the eight figures of the report, exact or from a histogram |
 //! | [`lateness`] | departures against their due times: buckets, average, tolerance |
 //! | [`scalable`] | a scalable sender of UDP datagrams and its receiver |
@@ -18,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod coarse;
 pub mod distribution;
 pub mod histogram;
 pub mod lateness;
@@ -29,6 +31,7 @@ pub mod units;
 pub mod verdict;
 pub mod witness;
 
+pub use coarse::CoarseHistogram;
 pub use distribution::Distribution;
 pub use histogram::Histogram;
 pub use lateness::{Lateness, LatenessRecorder};

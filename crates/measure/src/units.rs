@@ -117,6 +117,27 @@ pub fn cut(line: &str, columns: usize) -> String {
     kept + "..."
 }
 
+/// `line` in lines of at most `columns` characters, each after the first behind `indent` spaces,
+/// broken behind a comma where one is not far, else at a space. Each ends with a newline.
+pub fn wrap(line: &str, columns: usize, indent: usize) -> String {
+    let mut wrapped = String::new();
+    let mut rest: Vec<char> = line.chars().collect();
+    let mut lead = 0;
+    while rest.len() > columns - lead {
+        let room = columns - lead;
+        let spaces = || (1..=room).rev().filter(|&at| rest[at] == ' ');
+        let behind_comma = spaces().find(|&at| at > room / 2 && rest[at - 1] == ',');
+        // Not into the label, which the first line begins with.
+        let at = behind_comma.or_else(|| spaces().find(|&at| at > indent - lead)).unwrap_or(room);
+        let tail: Vec<char> = rest[at..].iter().copied().skip_while(|c| *c == ' ').collect();
+        let head: String = rest[..at].iter().collect();
+        wrapped.extend([&" ".repeat(lead), head.trim_end(), "\n"]);
+        (rest, lead) = (tail, indent);
+    }
+    let last: String = rest.into_iter().collect();
+    wrapped + &" ".repeat(lead) + &last + "\n"
+}
+
 fn three_digits(value: u64, unit: u64) -> String {
     let scaled = u128::from(value);
     let unit = u128::from(unit);
@@ -245,6 +266,17 @@ mod tests {
         let shown = r"a\nb\r\t\u{1b}[2J\u{7}\u{9b}1m\u{7f}\u{202e}\u{2028}\u{200b}\u{0}";
         assert_eq!(visible(hostile), shown);
         assert_eq!(visible("größe \"x\" 'y' \\ 京"), "größe \"x\" 'y' \\ 京");
+    }
+
+    #[test]
+    fn a_wrapped_line_keeps_every_word() {
+        assert_eq!(wrap("up   1 in, 2 out", 16, 5), "up   1 in, 2 out\n");
+        assert_eq!(
+            wrap("up   1 in, 2 out, 3 lost", 16, 5),
+            "up   1 in,\n     2 out,\n     3 lost\n"
+        );
+        assert_eq!(wrap("up   one two", 9, 5), "up   one\n     two\n");
+        assert_eq!(wrap("up   0123456789", 9, 5), "up   0123\n     4567\n     89\n");
     }
 
     #[test]

@@ -82,6 +82,9 @@ pub struct Queue {
     pub counters: BTreeMap<String, u64>,
     /// All of it as `tc -s -d qdisc show` prints a qdisc, one line each.
     pub text: Vec<String>,
+    /// Of a discipline with several queues, the wait in each by its name: `delay.queue` apart.
+    #[serde(default)]
+    pub delays: BTreeMap<String, Distribution>,
 }
 
 /// Fates of packets, counted in wire segments: `in + duplicated = out + dropped + queued`.
@@ -251,8 +254,12 @@ pub struct Flow {
     pub bytes: u64,
     /// Drops by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// Median of total delay.
+    /// Median of total delay; null without departures, and for flows that came after the first
+    /// 1,024.
     pub delay_p50_ns: Option<i64>,
+    /// 99 % of its departures had at most this total delay; null as the median is.
+    #[serde(default)]
+    pub delay_p99_ns: Option<i64>,
 }
 
 /// The flows beyond the top 64, summed.
@@ -329,7 +336,7 @@ mod tests {
             packets: 1,
             bytes: i % 70 * 10,
             dropped: BTreeMap::from([("loss".into(), 1)]),
-            delay_p50_ns: None,
+            ..Flow::default()
         };
         let (top, rest) = keep_top_flows((0..140).map(flow).collect());
         let rest = rest.unwrap();

@@ -1,24 +1,30 @@
-//! The report in at most ten lines of at most 100 columns, for people.
+//! The report in at most ten entries of at most 100 columns, for people; what takes more goes on
+//! below itself.
 
 use super::{Delays, Direction, Host, Report, Run};
 use crate::distribution::Distribution;
 use crate::lateness::Lateness;
-use crate::units::{count, cut, duration, duration_or_dash, pair, percent, rate, share, visible};
+use crate::units::{
+    count, cut, duration, duration_or_dash, pair, percent, rate, share, visible, wrap,
+};
 use crate::verdict::Verdict;
 
 /// The report as text: what ran, the verdict, packets, delays by stage and lateness of each
-/// direction, then as many reasons and notes as fit, and the host. Each line ends with a newline.
+/// direction, then as many reasons and notes as fit, and the host. At most ten entries: the command
+/// is cut where it is long, what has figures goes on in the next line, indented. Each line ends with
+/// a newline.
 pub fn text(report: &Report) -> String {
     // Beside the packets of two directions: a heading, two lines of delay, two of lateness.
     let figures = figure_lines(report);
     let room = MAX_LINES - 2 - figures.len();
-    let mut lines = vec![run_line(&report.run), verdict_line(report, room)];
+    let mut lines = vec![verdict_line(report, room)];
     lines.extend(explanations(report).into_iter().take(room));
     lines.extend(figures);
     // Names and commands come from outside: what they hold must neither break a line nor reach
     // the terminal.
-    let fitted = |line: &String| cut(visible(line).trim_end(), MAX_COLUMNS) + "\n";
-    lines.iter().map(fitted).collect()
+    let run = cut(visible(&run_line(&report.run)).trim_end(), MAX_COLUMNS) + "\n";
+    let wrapped = lines.iter().map(|line| wrap(visible(line).trim_end(), MAX_COLUMNS, LABEL));
+    std::iter::once(run).chain(wrapped).collect()
 }
 
 /// The queues that have counters of their own, each as `tc -s -d qdisc show` prints a qdisc; empty
@@ -120,7 +126,6 @@ fn packets_line(name: &str, direction: &Direction) -> String {
     if packets.arrived + lost + unread == 0 {
         return labelled(name, "no packets");
     }
-    // What may be cut off comes last.
     let mut facts = vec![carried(direction)];
     let counted = |n: u64, what: &str| (n > 0).then(|| format!("{} {what}", count(n)));
     facts.extend(counted(lost, "lost before"));

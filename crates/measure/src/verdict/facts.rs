@@ -19,6 +19,14 @@ pub struct Facts {
     pub tolerance_ns: i64,
     /// Packets larger than tbf's bucket, which can never leave.
     pub too_big: u64,
+    /// Packets that `limit` dropped.
+    pub over_limit: u64,
+    /// Packets dropped for whatever reason.
+    pub dropped: u64,
+    /// A discipline or limit that was asked for, in a direction without a rate: nothing waits there.
+    pub idle_queue: Option<String>,
+    /// Whether the run was `--precision strict`.
+    pub strict: bool,
     /// Packets the emulator lost.
     pub lost: OwnLoss,
     /// Median time arrivals waited to be read, of the worse direction.
@@ -144,6 +152,10 @@ impl Facts {
             late: sum(|d| d.lateness.late),
             tolerance_ns: both.map(|d| d.lateness.tolerance_ns).into_iter().min().unwrap_or(0),
             too_big: sum(|d| d.packets.dropped.get("too_big").copied().unwrap_or(0)),
+            over_limit: sum(|d| d.packets.dropped.get("limit").copied().unwrap_or(0)),
+            dropped: sum(|d| d.packets.dropped.values().sum()),
+            idle_queue: both.into_iter().find_map(idle_queue),
+            strict: run.precision == "strict",
             lost: OwnLoss::of(&directions.up).plus(&OwnLoss::of(&directions.down)),
             ingest_p50_ns: worst(|d| d.delay.ingest.p50_ns),
             ingest_p99_ns: worst(|d| d.delay.ingest.p99_ns),
@@ -198,6 +210,19 @@ impl Facts {
             p50 > BACKLOG_NS.max(self.tolerance_ns) && self.busy_ns.is_some_and(|busy| busy >= p50)
         });
         never_rested || backlog && wait <= super::WAIT_PPM
+    }
+}
+
+/// What is to queue in a direction where nothing ever has to: `queue=codel`, `limit=100p`. A queue
+/// that paces makes packets wait of itself, and netem has a rate of its own.
+fn idle_queue(direction: &Direction) -> Option<String> {
+    let value = |name: &str| direction.link.get(name).map(String::as_str);
+    let unlimited = value("rate") == Some("unlimited") && value("impair") != Some("netem");
+    let queue = value("queue").filter(|_| unlimited)?;
+    match queue {
+        "codel" | "fq_codel" | "dualpi2" => Some(format!("queue={queue}")),
+        "fifo" => value("limit").filter(|limit| *limit != "none").map(|l| format!("limit={l}")),
+        _ => None,
     }
 }
 

@@ -73,10 +73,12 @@ fn causes(facts: &Facts) -> Vec<Finding<Reason>> {
         (spoiled && facts.is_overloaded()).then(|| overloaded(facts)),
         starved.map(|wait| {
             let wait = units::percent(wait);
-            let remedy = if facts.realtime { "stop real-time work" } else { "allow SCHED_FIFO" };
-            Reason::Starved.because(format!(
-                "the driver waited {wait} of the run for a processor: stop other work, {remedy}"
-            ))
+            let remedy = if facts.realtime {
+                "stop other and real-time work"
+            } else {
+                "stop other work, be root or raise ulimit -r"
+            };
+            Reason::Starved.because(format!("the driver waited {wait} for a processor: {remedy}"))
         }),
         steal.map(|steal| {
             let steal = units::percent(steal);
@@ -109,9 +111,10 @@ fn overloaded(facts: &Facts) -> Finding<Reason> {
 
 fn clock_step(facts: &Facts) -> Option<Finding<Reason>> {
     (facts.clock_steps > 0 && facts.stamps_replaced > 0).then(|| {
-        let (steps, stamps) = (facts.clock_steps, units::count(facts.stamps_replaced));
+        let steps = plural(facts.clock_steps, "time");
+        let stamps = plural(facts.stamps_replaced, "stamp");
         Reason::ClockStep.because(format!(
-            "clock stepped {steps} times, {stamps} stamps replaced: let time sync slew, not step"
+            "clock stepped {steps}, {stamps} replaced: let time sync slew, not step"
         ))
     })
 }
@@ -158,16 +161,16 @@ fn losses(lost: &OwnLoss) -> Vec<Finding<Reason>> {
         ),
     ];
     let hit = places.into_iter().filter(|&(_, n, _)| n > 0);
-    hit.map(|(reason, n, text)| reason.because(format!("{} packets {text}", units::count(n))))
-        .collect()
+    hit.map(|(reason, n, text)| reason.because(format!("{} {text}", plural(n, "packet")))).collect()
 }
 
 fn late(facts: &Facts) -> Option<Finding<Reason>> {
     facts.is_late().then(|| {
         let share = units::share(facts.late, facts.departures);
         let tolerance = units::duration(facts.tolerance_ns);
+        let remedy = if facts.strict { "lower the load" } else { "try --precision strict" };
         Reason::Late.because(format!(
-            "{share} of departures over {tolerance} late, 1 % is allowed: try --precision strict or --late"
+            "{share} of departures over {tolerance} late, 1 % is allowed: {remedy} or --late"
         ))
     })
 }
@@ -189,41 +192,49 @@ fn contradictions(facts: &Facts) -> Vec<Finding<Reason>> {
 /// In order of weight, since the text of a report has room for few: what makes the log or the
 /// figures incomplete, then what explains them.
 fn notes(facts: &Facts) -> Vec<Finding<Note>> {
-    let counted = |n: u64, note: Note, text: &str| {
-        (n > 0).then(|| note.because(format!("{} {text}", units::count(n))))
-    };
     let implausible = if facts.clock_steps == 0 { facts.stamps_replaced } else { 0 };
     let untouched = facts.clock_steps > 0 && facts.stamps_replaced == 0;
     let steal = facts.steal_ppm.filter(|&steal| steal > STEAL_PPM && !facts.is_late());
     [
-        counted(
-            facts.log_lost_records,
-            Note::LogIncomplete,
-            "log records lost, verify stops at the first: log to a faster disk",
-        ),
+        (facts.log_lost_records > 0).then(|| {
+            let records = plural(facts.log_lost_records, "log record");
+            Note::LogIncomplete
+                .because(format!("{records} lost, verify stops at the first: log to a faster disk"))
+        }),
         (implausible > 0).then(|| replaced(implausible, facts.arrivals)),
-        counted(facts.queued, Note::CutOff, "packets were still on their way when the run ended"),
+        (facts.queued > 0).then(|| {
+            let were = if facts.queued == 1 { "was still on its" } else { "were still on their" };
+            let packets = plural(facts.queued, "packet");
+            Note::CutOff.because(format!("{packets} {were} way when the run ended"))
+        }),
         (facts.witness_ok == Some(true)).then(|| {
             Note::WitnessAgrees.because("the witness's probes and captures agree with this report")
         }),
-        counted(
-            facts.uncut_udp_bursts,
-            Note::UdpBursts,
-            "UDP bursts crossed uncut, counted as if cut at the MTU: gso=split counts them",
-        ),
-        counted(
-            facts.ignored_stores,
-            Note::IgnoredStores,
-            "stores to the control block ignored: `ignored` in the report names them",
-        ),
+        (facts.uncut_udp_bursts > 0).then(|| {
+            let bursts = plural(facts.uncut_udp_bursts, "UDP burst");
+            Note::UdpBursts.because(format!(
+                "{bursts} crossed uncut, counted as if cut at the MTU: gso=split counts them"
+            ))
+        }),
+        (facts.ignored_stores > 0).then(|| {
+            let stores = plural(facts.ignored_stores, "store");
+            Note::IgnoredStores.because(format!(
+                "{stores} to the control block ignored: `ignored` in the report names them"
+            ))
+        }),
         untouched.then(|| {
-            let steps = facts.clock_steps;
-            Note::ClockStep.because(format!("clock stepped {steps} times, no packet touched"))
+            let steps = plural(facts.clock_steps, "time");
+            Note::ClockStep.because(format!("clock stepped {steps}, no packet touched"))
         }),
         facts
             .peer_ended_early
             .then(|| Note::PeerEndedEarly.because("the peer ended before the command did")),
         few_packets(facts),
+        facts.idle_queue.as_ref().map(|queue| {
+            Note::IdleQueue.because(format!(
+                "nothing waits in {queue} without a rate, so it cannot act: give rate=RATE"
+            ))
+        }),
         steal.map(|steal| {
             let steal = units::percent(steal);
             Note::Steal.because(format!("the hypervisor took {steal} of the processors' time"))
@@ -232,6 +243,11 @@ fn notes(facts: &Facts) -> Vec<Finding<Note>> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// `1 packet`, `1,500 packets`.
+fn plural(n: u64, what: &str) -> String {
+    format!("{} {what}{}", units::count(n), if n == 1 { "" } else { "s" })
 }
 
 /// `1 of 500 arrival stamps was implausible`.
@@ -248,16 +264,25 @@ fn few_packets(facts: &Facts) -> Option<Finding<Note>> {
     match (facts.arrivals, facts.departures) {
         (0, _) => Some(Note::NoPackets.because("no packets: does the command use $PUNCTUAL_PEER?")),
         (_, 0) if facts.too_big > 0 => Some(Note::NoDepartures.because(format!(
-            "no packet departed, {} were too big for tbf's bucket: raise burst (and tbf.mtu)",
-            units::count(facts.too_big)
+            "no packet departed, {} {} too big for tbf's bucket: raise burst (and tbf.mtu)",
+            units::count(facts.too_big),
+            if facts.too_big == 1 { "was" } else { "were" }
         ))),
+        (_, 0) if facts.over_limit > 0 && facts.over_limit == facts.dropped => {
+            let packets = plural(facts.over_limit, "packet");
+            Some(Note::NoDepartures.because(format!(
+                "limit dropped all {packets}: none fits; raise limit above a packet with framing"
+            )))
+        }
         (_, 0) => {
             Some(Note::NoDepartures.because("no packet departed, so none was on time or late"))
         }
-        (_, n @ 1..1_000) => Some(
-            Note::FewPackets
-                .because(format!("the resolution is the maximum of only {n} departures")),
-        ),
+        (_, n @ 1..1_000) => {
+            Some(Note::FewPackets.because(format!(
+                "the resolution is the maximum of only {}",
+                plural(n, "departure")
+            )))
+        }
         _ => None,
     }
 }

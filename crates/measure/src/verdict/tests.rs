@@ -285,6 +285,10 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
         stamps_implausible: 2,
         longest_gap_ns: Some(40 * MS),
         too_big: 0,
+        over_limit: 0,
+        dropped: 106,
+        idle_queue: None,
+        strict: false,
         queued: 10,
         uncut_udp_bursts: 11,
         ignored_stores: 7,
@@ -343,6 +347,7 @@ fn every_note_has_its_word_in_json_and_fits_its_line() {
         ignored_stores: n,
         peer_ended_early: true,
         departures: 999,
+        idle_queue: Some("limit=4294967295p".into()),
         ..quiet()
     };
     let untouched = Facts { stamps_replaced: 0, clock_steps: n, departures: 0, ..facts.clone() };
@@ -354,7 +359,7 @@ fn every_note_has_its_word_in_json_and_fits_its_line() {
         assert!(note.text.len() <= 89, "{} columns: {}", note.text.len(), note.text);
         words.insert(note.word);
     }
-    assert_eq!(words.len(), 11);
+    assert_eq!(words.len(), 12);
 }
 
 #[test]
@@ -413,6 +418,48 @@ fn packets_unread_at_the_end_are_no_loss_but_they_came() {
 fn a_starved_driver_that_is_real_time_already_is_not_told_to_become_it() {
     let starved = Facts { wait_ppm: Some(20_000), late: 11, ..quiet() };
     let text = |facts: &Facts| judge(facts).reasons[0].text.clone();
-    assert!(text(&starved).ends_with("allow SCHED_FIFO"));
-    assert!(text(&Facts { realtime: true, ..starved }).ends_with("stop real-time work"));
+    assert!(text(&starved).ends_with("be root or raise ulimit -r"));
+    assert!(text(&Facts { realtime: true, ..starved }).ends_with("and real-time work"));
+}
+
+#[test]
+fn a_strict_run_that_is_late_is_not_told_to_be_strict() {
+    let text = |facts: &Facts| judge(facts).reasons[0].text.clone();
+    assert!(text(&late()).ends_with("try --precision strict or --late"));
+    assert!(text(&Facts { strict: true, ..late() }).ends_with("lower the load or --late"));
+}
+
+#[test]
+fn a_queue_that_can_never_act_is_a_note() {
+    let idle = |entries: &[(&str, &str)]| {
+        let (run, mut directions) = (Run::default(), Directions::default());
+        let entries = entries.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        directions.down.link = entries.collect();
+        Facts::new(&Host::default(), &run, &directions, &Histogram::new(), None).idle_queue
+    };
+    let unlimited = ("rate", "unlimited");
+    assert_eq!(idle(&[unlimited, ("queue", "codel")]).as_deref(), Some("queue=codel"));
+    assert_eq!(idle(&[unlimited, ("queue", "fifo"), ("limit", "9p")]).as_deref(), Some("limit=9p"));
+    assert_eq!(idle(&[unlimited, ("queue", "fifo"), ("limit", "none")]), None);
+    assert_eq!(idle(&[unlimited, ("queue", "fq"), ("limit", "9p")]), None, "it paces");
+    assert_eq!(idle(&[("rate", "1mbit"), ("queue", "codel")]), None);
+    assert_eq!(idle(&[unlimited, ("queue", "codel"), ("impair", "netem")]), None);
+}
+
+#[test]
+fn a_limit_below_a_packet_is_told_with_the_remedy() {
+    let all = Facts { departures: 0, over_limit: 3, dropped: 3, ..quiet() };
+    let text = |facts: &Facts| judge(facts).notes[0].text.clone();
+    let expected =
+        "limit dropped all 3 packets: none fits; raise limit above a packet with framing";
+    assert_eq!(text(&all), expected);
+    assert!(!text(&Facts { dropped: 4, ..all }).contains("limit"));
+}
+
+#[test]
+fn one_packet_is_not_told_as_many() {
+    let one = judge(&Facts { queued: 1, ..quiet() }).notes[0].text.clone();
+    assert_eq!(one, "1 packet was still on its way when the run ended");
+    let lost = OwnLoss { devices: 1, ..OwnLoss::default() };
+    assert!(judge(&Facts { lost, ..quiet() }).reasons[0].text.starts_with("1 packet dropped"));
 }

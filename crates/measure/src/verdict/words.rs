@@ -94,6 +94,8 @@ pub enum Note {
     UdpBursts,
     /// Something in the control block was no value, or no link can have it.
     IgnoredStores,
+    /// A discipline or a limit in a direction without a rate, where nothing ever waits.
+    IdleQueue,
 }
 
 impl Note {
@@ -112,6 +114,7 @@ impl Note {
             Self::WitnessAgrees => "witness_agrees",
             Self::UdpBursts => "udp_bursts",
             Self::IgnoredStores => "ignored_stores",
+            Self::IdleQueue => "idle_queue",
         }
     }
 
