@@ -6,6 +6,7 @@ use crate::report::{Direction, Directions, Host, Run, Thread, Witness, share_ppm
 
 /// Everything the verdict looks at, over both directions and all threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Facts {
     /// Packets that reached the link, were lost before it, or were unread when the run ended.
     pub arrivals: u64,

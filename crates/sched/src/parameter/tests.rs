@@ -485,7 +485,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("delay = 100ms", r#""delay" has no value, write delay=100ms"#),
     ("rate =1mbit", r#""rate" has no value, write rate=1mbit"#),
     ("rate= 1mbit", r#""rate=" has no value, write rate=1mbit"#),
-    ("rate 1 mbit delay 5ms", "write rate=1mbit"),
+    ("rate 1 mbit delay 5ms", "write rate=1mbit delay=5ms"),
     ("rate=1 mbit", "write rate=1mbit"),
     ("delay 100ms 10ms", "write delay=100ms jitter=10ms"),
     ("delay 100ms 10ms 25% loss 1%", "write delay=100ms jitter=10ms,25% loss=1%"),
