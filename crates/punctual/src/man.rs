@@ -37,9 +37,10 @@ fn render(command: clap::Command) -> std::io::Result<Vec<u8>> {
     let (synopsis, options) = (synopsis(&command), command.get_arguments().next().is_some());
     let subcommands = command.get_subcommands().any(|command| !command.is_hide_set());
     let version = command.get_version().is_some();
+    let title = title(&command);
     let man = clap_mangen::Man::new(command);
     let mut page = Vec::new();
-    man.render_title(&mut page)?;
+    page.write_all(title.as_bytes())?;
     man.render_name_section(&mut page)?;
     page.write_all(synopsis.as_bytes())?;
     man.render_description_section(&mut page)?;
@@ -54,6 +55,13 @@ fn render(command: clap::Command) -> std::io::Result<Vec<u8>> {
         man.render_version_section(&mut page)?;
     }
     Ok(page)
+}
+
+/// `.TH` with its five fields: title, section, date, source, manual. No date, so that a page is made
+/// the same at any time.
+fn title(command: &clap::Command) -> String {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    format!(".TH {name} 1 \"\" \"punctual {}\" \"punctual manual\"\n", env!("CARGO_PKG_VERSION"))
 }
 
 /// `SYNOPSIS` with the value of each option, never broken inside one.
@@ -179,7 +187,9 @@ mod tests {
         for command in offered(program) {
             let name = format!("{before}{}", command.get_name());
             let page = text(Some(&name));
-            let title = format!(".TH punctual-{name} 1");
+            let version = env!("CARGO_PKG_VERSION");
+            let rest = format!("1 \"\" \"punctual {version}\" \"punctual manual\"\n");
+            let title = format!(".TH punctual-{name} {rest}");
             assert!(page.contains(&title), "{title}: {page}");
             for long in command.get_arguments().filter_map(clap::Arg::get_long) {
                 assert!(page.contains(&long.replace('-', "\\-")), "{title} lacks --{long}");

@@ -164,8 +164,10 @@ impl<'a> Supervisor<'a> {
             peer_ended_early: self.peer.is_some(),
             ..Ended::default()
         };
-        self.processes.terminate_all().context("cannot end the run's processes")?;
-        self.await_end(monotonic() + TERM_PATIENCE, |end| end.all_gone)?;
+        // Refused only when the init has ended, and with it everything else.
+        if self.processes.terminate_all().is_ok() {
+            self.await_end(monotonic() + TERM_PATIENCE, |end| end.all_gone)?;
+        }
         ended.peer = self.peer.map(Exit::code);
         ended.notes = std::mem::take(&mut self.notes);
         self.processes.kill_all().context("cannot end the run's processes")?;
@@ -198,7 +200,8 @@ impl<'a> Supervisor<'a> {
             Event::NotExecuted(Who::Command, errno) => {
                 // As a shell does, also when it is to be quiet: nothing else says why.
                 let program = self.program.display();
-                crate::tell(format_args!("punctual: cannot execute {program}: {errno}"));
+                let meant = hint(&self.program).unwrap_or_default();
+                crate::tell(format_args!("punctual: cannot execute {program}: {errno}{meant}"));
                 self.command = Some(Event::status_of_failed_execution(errno));
             }
             Event::NotPrepared(who, errno, step) => {
@@ -231,6 +234,13 @@ impl<'a> Supervisor<'a> {
         let signal = if self.requests >= IMPATIENT { SIGKILL } else { signal };
         self.processes.signal_command(signal).context("cannot hand a signal to the command")
     }
+}
+
+/// What was meant by a program with spaces in its name: a line for a shell.
+fn hint(program: &OsStr) -> Option<String> {
+    let line = program.to_str().filter(|line| line.trim().contains(' '))?;
+    let quoted = line.replace('\'', r"'\''");
+    Some(format!("; a line for a shell is run by -- sh -c '{quoted}'"))
 }
 
 /// Time between two looks at the clock, the drivers and the terminal.
