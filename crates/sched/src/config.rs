@@ -8,7 +8,9 @@ pub use change::{Change, Settings};
 
 use crate::impair::{Correlated, Distribution, Impair, Loss, Reorder, Slot};
 use crate::netem::NetemOptions;
+use crate::packet::Packet;
 use crate::queue::codel::CodelConfig;
+use crate::queue::dualpi2::Lane;
 use crate::queue::fq_codel::FqCodelConfig;
 use crate::queue::jens::JensConfig;
 use crate::queue::tbf::TbfConfig;
@@ -255,6 +257,29 @@ impl LinkConfig {
             (_, limit) => Some(Limit::Bytes(limit.bytes)),
         };
         Self { limit, ..self.clone() }
+    }
+
+    /// The queues that the discipline keeps apart, by name: dualpi2's L and C, the FIFOs of jens;
+    /// none where it has one, or one for each flow.
+    pub fn queues(&self) -> &'static [&'static str] {
+        match self.queue {
+            _ if self.impair == Impair::Netem => &[],
+            QueueKind::Dualpi2 => &["L", "C"],
+            QueueKind::Jens => &["fifo0", "fifo1", "fifo2"],
+            _ => &[],
+        }
+    }
+
+    /// Which of [`Self::queues`] takes a packet; 0 where there are none.
+    pub fn queue_of(&self, packet: &Packet) -> usize {
+        match self.queue {
+            QueueKind::Dualpi2 => match self.dualpi2.classify.lane(packet.ecn) {
+                Lane::Low => 0,
+                Lane::Classic => 1,
+            },
+            QueueKind::Jens => self.jens.qos_mode.fifo(packet),
+            _ => 0,
+        }
     }
 
     /// A packet of 1500 bytes as the rate counts it.

@@ -10,7 +10,7 @@ use punctual_sched::classify::Classified;
 use punctual_sched::{Change, Duration, Instant, Link, LinkConfig, Output, Packet, Snapshot};
 
 use super::changes::Changes;
-use super::flows::FlowTable;
+use super::flows::{Classes, FlowTable};
 use super::summary::tolerance_ns;
 use crate::log::LogSender;
 use crate::witness::ProbeLedger;
@@ -25,6 +25,7 @@ pub(super) struct DirectionAccount {
     lateness: LatenessRecorder,
     rate: RateMeter,
     flows: FlowTable,
+    classes: Classes,
     changes: Changes,
     /// `--late`.
     late: Option<Duration>,
@@ -84,6 +85,7 @@ impl DirectionAccount {
             lateness: LatenessRecorder::new(tolerance_ns(link, late)),
             rate: RateMeter { frame_extra, ..RateMeter::default() },
             flows: FlowTable::default(),
+            classes: Classes::new(link),
             changes: Changes::new(start),
             late,
             live,
@@ -136,6 +138,7 @@ impl DirectionAccount {
         };
         direction.lateness = self.lateness.lateness();
         direction.rate = self.rate.rate();
+        direction.queue.delays = self.classes.report();
         (direction.flows, direction.flows_rest) = self.flows.report();
         self.changes.fill(direction);
     }
@@ -205,7 +208,10 @@ impl Account for DirectionAccount {
         self.lateness.record(released.returned.signed_since(released.due));
         let Output::Depart { packet, due, stages, .. } = released.output else { return };
         let delays = &mut self.delays;
-        delays.total.record(released.returned.signed_since(packet.arrival));
+        let total = released.returned.signed_since(packet.arrival);
+        delays.total.record(total);
+        self.flows.released(packet, total);
+        self.classes.released(packet, difference_ns(stages.queue.as_nanos(), 0));
         for (histogram, stage) in [
             (&mut delays.queue, stages.queue),
             (&mut delays.serialisation, stages.serialisation),
@@ -231,6 +237,7 @@ impl Account for DirectionAccount {
     fn turned(&mut self, link: &Link) {
         if self.changes.take_news() {
             self.lateness.set_tolerance(tolerance_ns(link.config(), self.late));
+            self.classes.follow(link.config());
         }
         let snapshot = link.snapshot();
         self.show(link, &snapshot);

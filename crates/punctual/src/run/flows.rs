@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use punctual_measure::percentile::Percentile;
 use punctual_measure::report::{self, Flow, FlowRest};
+use punctual_measure::{CoarseHistogram, Distribution, Histogram};
 use punctual_sched::classify::FlowKey;
-use punctual_sched::{DropReason, Packet};
+use punctual_sched::{DropReason, LinkConfig, Packet};
 
 /// Flows by hash, the first [`MOST_FLOWS`] of them one by one, the others summed.
 #[derive(Debug, Default)]
@@ -20,6 +22,8 @@ struct FlowCounts {
     packets: u64,
     bytes: u64,
     dropped: [u64; DropReason::ALL.len()],
+    /// Total delays; of the first [`MOST_DELAYS`] flows.
+    delays: Option<CoarseHistogram>,
 }
 
 impl FlowTable {
@@ -30,11 +34,13 @@ impl FlowTable {
             self.rest.bytes += bytes;
             return;
         }
+        let measured = self.flows.len() < MOST_DELAYS;
         let flow = self.flows.entry(packet.flow).or_insert_with(|| FlowCounts {
             key: *key,
             packets: 0,
             bytes: 0,
             dropped: [0; DropReason::ALL.len()],
+            delays: measured.then(CoarseHistogram::new),
         });
         flow.packets += segments;
         flow.bytes += bytes;
@@ -45,6 +51,14 @@ impl FlowTable {
         match self.flows.get_mut(&packet.flow) {
             Some(flow) => flow.dropped[reason.index()] += segments,
             None => self.rest_dropped[reason.index()] += segments,
+        }
+    }
+
+    /// A packet of a flow has left, `total_ns` after it arrived.
+    pub(super) fn released(&mut self, packet: &Packet, total_ns: i64) {
+        let flow = self.flows.get_mut(&packet.flow);
+        if let Some(delays) = flow.and_then(|flow| flow.delays.as_mut()) {
+            delays.record(total_ns);
         }
     }
 
@@ -64,14 +78,52 @@ impl FlowTable {
     }
 }
 
+/// Waits in each of the queues that a discipline keeps apart.
+#[derive(Debug)]
+pub(super) struct Classes {
+    config: LinkConfig,
+    waits: BTreeMap<&'static str, Histogram>,
+}
+
+impl Classes {
+    pub(super) fn new(config: &LinkConfig) -> Self {
+        let waits = config.queues().iter().map(|name| (*name, Histogram::new())).collect();
+        Self { config: config.clone(), waits }
+    }
+
+    /// The link has changed: packets that leave from now on are told apart by this configuration.
+    pub(super) fn follow(&mut self, config: &LinkConfig) {
+        self.config.clone_from(config);
+    }
+
+    /// A packet has left that waited `queue_ns` in the queue.
+    pub(super) fn released(&mut self, packet: &Packet, queue_ns: i64) {
+        // Most disciplines have none.
+        if let Some(name) = self.config.queues().get(self.config.queue_of(packet)) {
+            self.waits.entry(name).or_default().record(queue_ns);
+        }
+    }
+
+    /// By name.
+    pub(super) fn report(&self) -> BTreeMap<String, Distribution> {
+        let waits = self.waits.iter();
+        waits.map(|(name, waits)| ((*name).to_owned(), waits.distribution())).collect()
+    }
+}
+
 impl FlowCounts {
+    fn delay(&self, percentile: Percentile) -> Option<i64> {
+        self.delays.as_ref()?.percentile_ns(percentile.ppm())
+    }
+
     fn report(&self) -> Flow {
         Flow {
             flow: self.key.to_string(),
             packets: self.packets,
             bytes: self.bytes,
             dropped: drops_by_name(&self.dropped),
-            delay_p50_ns: None,
+            delay_p50_ns: self.delay(Percentile::P50),
+            delay_p99_ns: self.delay(Percentile::P99),
         }
     }
 }
@@ -85,5 +137,7 @@ pub(super) fn drops_by_name(dropped: &[u64; DropReason::ALL.len()]) -> BTreeMap<
         .collect()
 }
 
+/// Flows whose delays are kept: 3 KB each.
+const MOST_DELAYS: usize = 1024;
 /// More flows than this are summed: a port scan must not fill memory.
 const MOST_FLOWS: usize = 4096;

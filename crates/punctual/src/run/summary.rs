@@ -167,6 +167,7 @@ pub(super) fn queue(config: &LinkConfig, snapshot: &Snapshot) -> report::Queue {
         kind: snapshot.discipline.name().to_owned(),
         counters: counters.map(|(name, value)| (name.to_owned(), value)).collect(),
         text: show(config, snapshot).lines().map(str::to_owned).collect(),
+        ..report::Queue::default()
     }
 }
 

@@ -27,7 +27,8 @@ pub mod statistics;
 pub use config::{Classify, DropAt, Dualpi2Config, Overload, StepThreshold};
 use controller::{Controller, Gains};
 use credit::Credit;
-use signal::{Coupling, Lane, Signal};
+pub use signal::Lane;
+use signal::{Coupling, Signal};
 pub use statistics::Dualpi2Statistics;
 
 /// Two queues in order of arrival behind one limit.

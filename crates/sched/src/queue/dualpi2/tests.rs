@@ -258,6 +258,16 @@ fn round_trips_give_target_update_and_gains() {
     };
     let internet = ([15_000, 15_000], [38, 768]);
     assert_eq!(derived("dualpi2.max_rtt=100ms dualpi2.typical_rtt=15ms"), internet);
+    for (longest, typical, fits) in [
+        ("4.26s", false, true),
+        ("4.28s", false, false),
+        ("8.53s", true, true),
+        ("8.54s", true, false),
+    ] {
+        let typical = if typical { "dualpi2.typical_rtt=3s" } else { "" };
+        let words = format!("queue=dualpi2 dualpi2.max_rtt={longest} {typical}");
+        assert_eq!(LinkConfig::parse(&words, "test").is_ok(), fits, "{words}");
+    }
     let overridden = "dualpi2.alpha=9 dualpi2.max_rtt=100ms dualpi2.target=1ms";
     assert_eq!(derived(&format!("{overridden} dualpi2.typical_rtt=15ms dualpi2.beta=7")), internet);
     assert_eq!(derived("dualpi2.max_rtt=90ms"), ([15_000, 15_000], [47, 853]));

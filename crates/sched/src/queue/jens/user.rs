@@ -95,7 +95,7 @@ impl User {
     /// Appends a packet to its FIFO.
     pub(super) fn append(&mut self, node: Node, shared: &mut Shared) {
         self.held.add(&node.queued);
-        let band = band(&node.queued.packet, shared.config.qos_mode);
+        let band = shared.config.qos_mode.fifo(&node.queued.packet);
         self.fifos[band].push(node, &mut shared.slab);
     }
 
@@ -380,14 +380,17 @@ fn sojourn(node: &Node, band: usize, at: Instant, now: Instant) -> Sojourn {
     }
 }
 
-fn band(packet: &Packet, mode: QosMode) -> usize {
-    match mode {
-        QosMode::TypeOfService => {
-            let (low_delay, bulk) = (packet.dscp & LOW_DELAY != 0, packet.dscp & THROUGHPUT != 0);
-            1 - usize::from(low_delay) + usize::from(bulk)
+impl QosMode {
+    /// The FIFO that takes a packet, 0 to 2.
+    pub fn fifo(self, packet: &Packet) -> usize {
+        match self {
+            Self::TypeOfService => {
+                let bit = |bit| usize::from(packet.dscp & bit != 0);
+                1 - bit(LOW_DELAY) + bit(THROUGHPUT)
+            }
+            Self::None => 1,
+            Self::Ecn => usize::from(!matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce)),
         }
-        QosMode::None => 1,
-        QosMode::Ecn => usize::from(!matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce)),
     }
 }
 
