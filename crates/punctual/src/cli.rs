@@ -106,7 +106,8 @@ EXAMPLES
 #[derive(Args, Debug, Default)]
 #[command(after_long_help = run_help())]
 pub struct RunOptions {
-    /// What CMD reaches: `lab`, an isolated peer namespace (nothing of the host is touched)
+    /// What CMD reaches: `lab`, an isolated peer namespace (nothing of the host is touched); needed
+    /// unless --peer is given
     #[arg(long, value_enum)]
     pub net: Option<Net>,
     /// Program to run at the other end, by `sh -c`; its output goes to stderr
@@ -134,7 +135,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<Duration>,
     /// Seed of all randomness; the same seed and arrivals give the same losses and jitter
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, value_parser = seed, allow_hyphen_values = true)]
     pub seed: Option<u64>,
     /// What being on time may cost: eco never spins, strict keeps processors from idling
     #[arg(long, value_enum, default_value_t)]
@@ -146,7 +147,7 @@ pub struct RunOptions {
     /// Write the report as JSON; `-` is stdout
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Write a log from which `punctual verify` reproduces every decision
+    /// Write a log from which `punctual verify` reproduces every decision, to a file
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Send numbered probes, capture both sides of the gate, compare with the report
@@ -155,9 +156,13 @@ pub struct RunOptions {
     /// Threads that drive the link: 2 gives each direction its own (default 1)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
     pub threads: Option<u8>,
-    /// TCP congestion control of CMD and peer, e.g. cubic
+    /// TCP congestion control of CMD and peer, e.g. cubic (default: the host's)
     #[arg(long, value_name = "NAME")]
     pub cc: Option<String>,
+    /// TCP of CMD and peer asks for ECN, so that queues mark it instead of dropping (default: the
+    /// kernel's, which only accepts it)
+    #[arg(long)]
+    pub ecn: bool,
     /// No summary on stderr, and no live line (shown while stdout is not the terminal)
     #[arg(short, long)]
     pub quiet: bool,
@@ -167,6 +172,17 @@ pub struct RunOptions {
     /// Command to run (default: $SHELL)
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,
+}
+
+/// Decimal or, after `0x`, hexadecimal.
+fn seed(text: &str) -> Result<u64, String> {
+    let read = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    read.map_err(|_| {
+        format!("expected a whole number from 0 to {}, or 0x and hexadecimal", u64::MAX)
+    })
 }
 
 /// `--net`
@@ -212,7 +228,7 @@ impl From<PrecisionName> for Precision {
 /// `punctual verify`
 #[derive(Args, Debug)]
 pub struct VerifyOptions {
-    /// Log written by `punctual run --log`
+    /// Log written by `punctual run --log`; `-` is stdin
     pub log: PathBuf,
     /// Print the result as one JSON object
     #[arg(long)]

@@ -24,6 +24,9 @@ pub struct LabConfig {
     pub mtu: u32,
     /// Default TCP congestion control in *inside* and *outside*; `None` keeps the kernel's.
     pub congestion_control: Option<String>,
+    /// TCP in *inside* and *outside* asks for ECN (`tcp_ecn` 1); else the kernel's default, which
+    /// is to accept it when asked.
+    pub ecn: bool,
 }
 
 /// Three connected namespaces. They go when this is dropped and the last process in them ends.
@@ -33,6 +36,16 @@ pub struct Lab {
     gate: Network,
     outside: Network,
     addresses: Addresses,
+    tcp: Tcp,
+}
+
+/// How TCP behaves at both ends; each `None` where the kernel does not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tcp {
+    /// Congestion control of new sockets.
+    pub congestion_control: Option<String>,
+    /// `tcp_ecn`: 0 never, 1 asks for it, 2 accepts it (`ip-sysctl`).
+    pub ecn: Option<u8>,
 }
 
 /// The devices of one namespace of the lab.
@@ -81,7 +94,7 @@ pub enum LabError {
 
 impl Default for LabConfig {
     fn default() -> Self {
-        Self { mtu: 1500, congestion_control: None }
+        Self { mtu: 1500, congestion_control: None, ecn: false }
     }
 }
 
@@ -102,6 +115,9 @@ impl Lab {
             sysctl::permit_ping(end)?;
             sysctl::permit_ports(end)?;
         }
+        if config.ecn {
+            [&inside, &outside].into_iter().try_for_each(sysctl::ask_for_ecn)?;
+        }
         let mut by_route = None;
         if let Some(name) = &config.congestion_control {
             for end in [&inside, &outside] {
@@ -111,7 +127,11 @@ impl Lab {
             }
         }
         links::connect([&inside, &gate, &outside], &addresses, config.mtu, by_route)?;
-        Ok(Self { inside, gate, outside, addresses })
+        let mut tcp = sysctl::tcp(&inside)?;
+        if let Some(name) = by_route {
+            tcp.congestion_control = Some(name.to_owned());
+        }
+        Ok(Self { inside, gate, outside, addresses, tcp })
     }
 
     /// Where the command runs.
@@ -127,6 +147,11 @@ impl Lab {
     /// Where the peer runs.
     pub fn outside(&self) -> &Network {
         &self.outside
+    }
+
+    /// How TCP behaves at both ends.
+    pub fn tcp(&self) -> &Tcp {
+        &self.tcp
     }
 
     /// The addresses of command and peer.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::LabError;
+use super::{LabError, Tcp};
 use crate::namespace::Network;
 
 /// Turns forwarding on. First of all settings: the kernel then resets others to a router's.
@@ -73,6 +73,20 @@ pub(super) fn congestion_control(network: &Network, name: &str) -> Result<Outcom
         }
         Err(other) => Err(other),
     })?
+}
+
+/// TCP asks for ECN when it connects, and accepts it.
+pub(super) fn ask_for_ecn(network: &Network) -> Result<(), LabError> {
+    network.within(|| write("ipv4/tcp_ecn", "1"))?
+}
+
+/// What TCP is set to.
+pub(super) fn tcp(network: &Network) -> Result<Tcp, LabError> {
+    let tcp = network.within(|| Tcp {
+        congestion_control: read("ipv4/tcp_congestion_control").ok(),
+        ecn: read("ipv4/tcp_ecn").ok().and_then(|value| value.parse().ok()),
+    });
+    Ok(tcp?)
 }
 
 /// Whether the kernel has IPv6 switched on (`ipv6.disable=1` leaves the directory out).

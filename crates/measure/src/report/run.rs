@@ -25,6 +25,12 @@ pub struct Run {
     pub net: String,
     /// `eco`, `balanced` or `strict`.
     pub precision: String,
+    /// TCP congestion control of command and peer; null where the kernel does not say.
+    #[serde(default)]
+    pub congestion_control: Option<String>,
+    /// `tcp_ecn` of both: 0 no ECN, 1 asks for it, 2 accepts it; null likewise.
+    #[serde(default)]
+    pub tcp_ecn: Option<u8>,
     /// The peer's command, where one was given.
     pub peer: Option<Peer>,
     /// The driver's threads.

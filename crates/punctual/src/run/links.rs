@@ -66,7 +66,8 @@ fn check_users(option: &str, config: &LinkConfig) -> Result<(), Failure> {
 pub(super) fn users_by_mark(config: &LinkConfig) -> Option<&'static str> {
     let jens = config.queue == QueueKind::Jens && config.jens.users > 1;
     (jens && config.jens.user_by == UserBy::Mark).then_some(
-        "no mark survives up to this link, expected source, destination, sport, dport or dscp",
+        "mark, its default, tells no users apart here, as no mark survives up to this link; \
+         expected source, destination, sport, dport or dscp",
     )
 }
 
@@ -131,7 +132,15 @@ fn in_one_line(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
     let number = before.matches('\n').count();
     let line = text.lines().nth(number).unwrap_or_default().trim();
-    format!("line {}: `{line}`: {}", number + 1, error.message().replace('\n', ", "))
+    let message = error.message().replace('\n', ", ");
+    // TOML takes `loss.at` for an entry of a table `loss`, which there cannot be beside a value.
+    let nested = text.lines().any(|line| {
+        let line = line.trim_start();
+        line.starts_with("loss.at") || line.starts_with('[') && line.contains(".loss]")
+    });
+    let remedy =
+        if nested && line.contains("loss") { "; quote \"loss.at\" beside loss" } else { "" };
+    format!("line {}: `{line}`: {message}{remedy}", number + 1)
 }
 
 /// Dotted names from nested tables: `[up.loss] at = "before"` is `loss.at` of up.
@@ -146,14 +155,16 @@ fn flatten(
         let text = match value {
             toml::Value::String(text) => text,
             toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Boolean(on) => on.to_string(),
             toml::Value::Table(inner) => {
                 flatten(place, &name, inner, into)?;
                 continue;
             }
             other => {
                 return Err(Failure::usage(format!(
-                    "{place}.{name}: a {} is no value here, expected text such as \"30ms\" or a \
+                    "{place}.{name}: {} {} is no value here, expected text such as \"30ms\" or a \
                      whole number",
+                    if other.type_str() == "array" { "an" } else { "a" },
                     other.type_str()
                 )));
             }
@@ -201,6 +212,15 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_in_a_file_may_be_true_or_false() {
+        let links = with_file(
+            "on",
+            "[up]\nqueue=\"codel\"\ncodel.ecn=true\n\"loss.at\"=\"before\"\nloss=1\n",
+        );
+        assert!(links.unwrap().up.codel.ecn);
+    }
+
+    #[test]
     fn a_file_is_overridden_by_options_and_knows_nested_tables() {
         let text =
             "[both]\nrate = 1000000\ndelay = \"7ms\"\nloss = \"1%\"\n[up.loss]\nat = \"before\"\n";
@@ -219,6 +239,12 @@ mod tests {
             ("[up]\nrate=1.5\n", "a float is no value here"),
             ("rate=1\n", "unknown table \"rate\""),
             ("[up\n", "line 1: "),
+            ("[up]\nloss = \"1%\"\nloss.at = \"before\"\n", "; quote \"loss.at\" beside loss"),
+            ("[up]\nloss.at = \"before\"\nloss = \"1%\"\n", "; quote \"loss.at\" beside loss"),
+            ("[up]\nloss = 1\n[up.loss]\nat = \"before\"\n", "; quote \"loss.at\" beside loss"),
+            ("[up]\ndelay = [1]\n", "an array is no value here"),
+            ("[up]\nqueue = \"codel\"\ncodel.ecn = 1\n", "expected one of on, off"),
+            ("[up]\njens.users = 2\nqueue = \"jens\"\n", "expected also jens.user=source"),
         ] {
             let error = with_file("bad", text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text:?}: {error}");

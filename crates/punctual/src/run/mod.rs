@@ -70,12 +70,6 @@ pub(crate) struct Request<'a> {
 
 impl<'a> Request<'a> {
     fn check(options: &'a RunOptions) -> Result<Self, Failure> {
-        if options.net.is_none() && options.peer.is_none() {
-            return Err(Failure::usage(
-                "--net: what the host reaches is not available in this version; give --net lab \
-                 for an isolated peer namespace, with --peer CMD to run something there",
-            ));
-        }
         if options.peer_port.is_some() && options.peer.is_none() {
             return Err(Failure::usage(
                 "--peer-port: nothing will listen there without --peer CMD",
@@ -84,11 +78,23 @@ impl<'a> Request<'a> {
         if options.cc.as_ref().is_some_and(|name| name.trim().is_empty()) {
             return Err(Failure::usage("--cc: expected a name, such as cubic"));
         }
+        if options.log.as_deref() == Some(Path::new("-")) {
+            return Err(Failure::usage(
+                "--log: stdout is the command's, expected a file (./- for one of that name)",
+            ));
+        }
         if let Some(name) = &options.name {
             runtime::check_name(name).map_err(Failure::usage)?;
         }
         let host = Host::look();
+        // The links first: what is wrong with them is there to be told whatever else is missing.
         let links = Links::from_options(options, hold_limit(&host))?;
+        if options.net.is_none() && options.peer.is_none() {
+            return Err(Failure::usage(
+                "--net: what the host reaches is not available in this version; give --net lab \
+                 for an isolated peer namespace, with --peer CMD to run something there",
+            ));
+        }
         if options.witness && links.up.corrupt != Correlated::NEVER {
             return Err(Failure::usage(
                 "--witness: probes with a flipped bit do not arrive, and nothing could be told \

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use anyhow::Result;
 use punctual_linux::clock::{Offset, monotonic, process_cpu, realtime};
 use punctual_linux::driver::{ClockStep, Lane};
-use punctual_linux::lab::{DeviceStatistics, Lab, LabConfig, LabError};
+use punctual_linux::lab::{DeviceStatistics, Lab, LabConfig, LabError, Tcp};
 use punctual_linux::namespace::{Entered, user};
 use punctual_linux::netfilter::{self, Support};
 use punctual_linux::probe::Probe;
@@ -82,6 +82,7 @@ struct Observed {
     devices: [Vec<DeviceStatistics>; 2],
     ended: Ended,
     testimony: Option<Testimony>,
+    tcp: Tcp,
 }
 
 /// Readings from the beginning of a run that its end is compared with.
@@ -98,7 +99,9 @@ impl<'a> Session<'a> {
         entered: &Entered,
         directory: RunDirectory,
     ) -> Result<Self, Failure> {
-        let config = LabConfig { congestion_control: request.options.cc.clone(), mtu: MTU };
+        let options = request.options;
+        let config =
+            LabConfig { congestion_control: options.cc.clone(), ecn: options.ecn, mtu: MTU };
         let lab = Lab::build(&config).map_err(|error| match error {
             LabError::CongestionControl { .. } => Failure::usage(format!("--cc: {error}")),
             other => other.into(),
@@ -200,7 +203,8 @@ impl<'a> Session<'a> {
         // While the queues are bound: afterwards the kernel knows nothing of them.
         let gate = self.gate.counts(&self.lab)?;
         let (drivers, lanes) = joined.take_apart(links);
-        Ok(Observed { drivers, lanes, gate, devices, ended, testimony })
+        let tcp = self.lab.tcp().clone();
+        Ok(Observed { drivers, lanes, gate, devices, ended, testimony, tcp })
     }
 
     fn open_log(&self, start: Instant) -> Result<Option<(LogWriter, [LogSender; 2])>> {
@@ -374,6 +378,8 @@ fn run_section(
         exit_status: Some(observed.ended.status),
         net: "lab".to_owned(),
         precision: options.precision.word().to_owned(),
+        congestion_control: observed.tcp.congestion_control.clone(),
+        tcp_ecn: observed.tcp.ecn,
         peer: options.peer.clone().map(|command| report::Peer {
             command,
             exit_status: observed.ended.peer,

@@ -10,7 +10,7 @@ mod fate;
 mod outcome;
 mod replay;
 
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write, stdin};
 use std::path::Path;
 
 use anyhow::Context;
@@ -27,7 +27,11 @@ use replay::Replay;
 /// the error being on stderr (in JSON on stdout too).
 pub fn run(path: &Path, json: bool) -> anyhow::Result<u8> {
     let mut stdout = std::io::stdout().lock();
-    let outcome = LogReader::open(path).and_then(verify);
+    let outcome = if path == Path::new("-") {
+        LogReader::new(BufReader::new(stdin().lock())).and_then(verify)
+    } else {
+        LogReader::open(path).and_then(verify)
+    };
     let (text, code) = match &outcome {
         Ok(outcome) if json => (outcome.to_json().to_string(), outcome.code()),
         Ok(outcome) => (outcome.to_string(), outcome.code()),
