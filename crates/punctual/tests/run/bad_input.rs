@@ -49,6 +49,8 @@ const LINKS: &[(&str, &[&str])] = &[
     ("rate=20mbit burst=10kb peakrate=1mbit", &["peakrate", "rate"]),
     ("loss=1% gso=keep", &["gso", "loss"]),
     ("latency=50ms queue=tbf", &["latency", "limit=50ms"]),
+    ("queue=fq_codel ecn=off", &["ecn", "fq_codel.ecn=off"]),
+    ("fq_codel limit 10240p flows 1024", &["queue=fq_codel limit=10240p fq_codel.flows=1024"]),
     ("queue=fq_codel ecn=on", &["ecn", "loss", "fq_codel.ecn=on"]),
     ("queue=fq_codel limit=1000", &["limit", "10240p"]),
     ("target=5ms queue=codel", &["target", "codel.target"]),
@@ -74,6 +76,8 @@ const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--net", "lab", "--up", "corrupt=5%", "--witness"], &["--witness", "corrupt"]),
     (&["--net", "lab", "--up", "delay=9ms jitter=1ms distribution=/dev/zero"], &["regular file"]),
     (&[], &["--net lab"]),
+    (&["--both", "dealy=1ms"], &["--both", "delay"]),
+    (&["--net", "lab", "--log", "-"], &["--log", "stdout", "./-"]),
     (&["--net", "lap"], &["--net", "lap", "lab"]),
     (&["--nett", "lab"], &["--nett", "--net"]),
     (&["--net"], &["--net", "lab"]),
@@ -83,6 +87,7 @@ const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--net", "lab", "--duration", "5"], &["--duration", "5", "unit"]),
     (&["--net", "lab", "--duration", "-5s"], &["--duration", "-5s"]),
     (&["--net", "lab", "--late", "soon"], &["--late", "soon"]),
+    (&["--net", "lab", "--seed", "0y1"], &["--seed", "0y1", "hexadecimal"]),
     (&["--net", "lab", "--seed", "-1"], &["--seed", "-1"]),
     (&["--net", "lab", "--seed", "18446744073709551616"], &["--seed", "18446744073709551616"]),
     (&["--net", "lab", "--threads", "3"], &["--threads", "3"]),
@@ -120,6 +125,7 @@ fn a_bad_file_is_refused_in_one_line() {
         ("[up]\nrate = 1.5\n", &["up.rate", "float"]),
         ("[up\n", &["line 1", "]"]),
         ("[up]\nrate = \"1mbit\"\nrate = \"2mbit\"\n", &["rate", "line 3"]),
+        ("[up]\nloss = 1\nloss.at = \"before\"\n", &["line", "quote \"loss.at\""]),
         ("rate = \"1mbit\"\n", &["rate", "[both], [up] or [down]"]),
     ] {
         let run = Run::new("");

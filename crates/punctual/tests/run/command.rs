@@ -2,7 +2,7 @@
 
 use rustix::process::{Signal, getgid, getuid};
 
-use crate::harness::{Run, runtime_directory};
+use crate::harness::{PUNCTUAL, Run, runtime_directory};
 use crate::replay::stopped_for_three_seconds;
 use crate::report::Report;
 use crate::support::Test;
@@ -24,6 +24,8 @@ pub(crate) fn tests() -> Vec<Test> {
         the_third_request_to_stop_is_not_refused,
         a_signal_before_the_command_ends_the_run,
         fail_unless_ok_exits_with_three,
+        a_seed_may_be_hexadecimal,
+        a_log_is_verified_from_stdin,
         a_peer_that_ends_early_is_in_the_report,
         a_peer_that_never_listens_is_named,
         a_name_is_taken_once,
@@ -49,6 +51,9 @@ fn a_command_that_cannot_run_is_told_as_a_shell_does() {
         ended.report_after(status);
         assert!(ended.stderr.contains(command), "it is not told: {:?}", ended.stderr);
     }
+    let line = Run::new("").command(["echo it's one"]).finish();
+    line.report_after(127);
+    assert!(line.stderr.contains(r"-- sh -c 'echo it'\''s one'"), "{}", line.stderr);
 }
 
 fn any_bytes_pass_from_stdin_to_stdout() {
@@ -110,6 +115,20 @@ fn without_a_command_the_shell_runs() {
     let ended = ended.finish();
     ended.report_after(9);
     assert_eq!(ended.stdout, b"the shell\n");
+}
+
+fn a_seed_may_be_hexadecimal() {
+    let ended = Run::new("").options(["--seed", "0x10"]).sh("true").finish();
+    assert_eq!(ended.report().run()["seed"], 16);
+}
+
+fn a_log_is_verified_from_stdin() {
+    let ended = Run::new("delay=1ms").sh("ping -c 2 -i 0.1 $PUNCTUAL_PEER").finish();
+    ended.report();
+    let log = std::fs::File::open(ended.file("log")).unwrap();
+    let verify = std::process::Command::new(PUNCTUAL).args(["verify", "-"]).stdin(log).output();
+    let verify = verify.unwrap();
+    assert!(verify.status.success() && verify.stdout.starts_with(b"identical: "), "{verify:?}");
 }
 
 fn a_duration_ends_the_command() {

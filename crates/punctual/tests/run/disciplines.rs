@@ -21,6 +21,7 @@ pub(crate) fn tests() -> Vec<Test> {
         every_discipline_and_impairment_replays,
         duplicates_arrive_and_corrupted_datagrams_do_not,
         marks_reach_the_receiver,
+        tcp_is_marked_when_it_asks_for_ecn,
     ]
     .into()
 }
@@ -138,6 +139,11 @@ fn dualpi2_lets_scalable_and_classic_flows_share() {
     assert!((shares.0 + shares.1) * 8 > 10 * 32_000_000, "the link is used: {shares:?}");
     let sojourns = |percent| percentile(l4s.iter().filter_map(|p| p.queue_ns()), percent);
     let (p50, p99) = (sojourns(50), sojourns(99));
+    let waits = &report.up.json["queue"]["delays"];
+    // The report's figures are from a histogram, 0.1 % above at most.
+    let told = number(&waits["L"]["p50_ns"]);
+    assert!((p50..=p50 + p50 / 1_000 + 1).contains(&told), "{told} {p50}");
+    assert!(number(&waits["C"]["p50_ns"]) > told, "{waits}");
     assert!(p50 <= 1_000_000 && p99 <= 3_000_000, "L sojourn p50 {p50} ns, p99 {p99} ns");
     ended.replays(&report);
 }
@@ -226,6 +232,28 @@ fn duplicates_arrive_and_corrupted_datagrams_do_not() {
     let whole = departed - corrupted;
     assert!(received >= whole && received <= whole + corrupted / 10, "{received} of {departed}");
     ended.replays(&report);
+}
+
+/// The kernel's default is to accept ECN, but not to ask for it.
+fn tcp_is_marked_when_it_asks_for_ecn() {
+    for (ecn, asked) in [(true, 1), (false, 2)] {
+        let option = if ecn { &["--ecn"][..] } else { &[] };
+        let ended = Run::new("delay=5ms")
+            .options(["--up", "rate=10mbit queue=fq_codel", "--cc", "cubic"])
+            .options(option.iter().copied())
+            .peer(&tcp_peer(1))
+            .sh(&together(tcp_senders(1, "3s")))
+            .finish();
+        let report = ended.report();
+        assert_eq!(report.run()["tcp_ecn"], asked);
+        assert_eq!(report.run()["congestion_control"], "cubic");
+        assert_eq!(report.up.marked > 0, ecn, "{:#}", report.up.json);
+        assert_eq!(report.up.dropped.get("congested").is_some(), !ecn, "{:?}", report.up.dropped);
+        let flow = &report.up.json["flows"][0];
+        let [p50, p99] = ["delay_p50_ns", "delay_p99_ns"].map(|key| number(&flow[key]));
+        assert!((5_000_000..=p99).contains(&p50), "{flow}");
+        ended.replays(&report);
+    }
 }
 
 /// Marked by the link, seen by the receiver's kernel, on IPv4 and IPv6.

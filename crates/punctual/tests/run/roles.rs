@@ -99,7 +99,7 @@ fn half_line(socket: &str) -> Played {
 /// Round trips in the lab without anything in the gate: prints their median in ns.
 fn bare(probes: &str) -> Played {
     user::enter(&Faults::default())?;
-    let lab = Lab::build(&LabConfig { congestion_control: None, mtu: 1500 })?;
+    let lab = Lab::build(&LabConfig::default())?;
     let target = SocketAddr::from((lab.addresses().peer4, 5001));
     let server = lab.outside().within(|| EchoServer::bind(([0, 0, 0, 0], 5001).into()))??;
     let stop = AtomicBool::new(false);
