@@ -105,6 +105,7 @@ EXAMPLES
 /// `punctual run`
 #[derive(Args, Debug, Default)]
 #[command(after_long_help = run_help())]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub struct RunOptions {
     /// What CMD reaches: `lab`, an isolated peer namespace (nothing of the host is touched); needed
     /// unless --peer is given

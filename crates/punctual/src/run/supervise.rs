@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags};
 
 /// Looks after the processes of a run. One call after the other: [`Supervisor::begin`],
 /// [`Supervisor::command`], [`Supervisor::end`].
+#[expect(clippy::struct_excessive_bools, reason = "each is an event that has come")]
 pub(super) struct Supervisor<'a> {
     processes: Processes,
     signals: &'a SignalFd,
