@@ -318,6 +318,8 @@ fn run() -> Run {
         exit_status: Some(0),
         net: "lab".into(),
         precision: "balanced".into(),
+        congestion_control: Some("cubic".into()),
+        tcp_ecn: Some(2),
         peer: Some(Peer { command: "iperf3 -s".into(), exit_status: None, ended_early: false }),
         threads: vec![Thread {
             name: "driver".into(),
