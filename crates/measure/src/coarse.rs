@@ -100,7 +100,9 @@ mod tests {
             mut values in proptest::collection::vec(0i64..1_000_000_000_000, 1..400)
         ) {
             let mut histogram = CoarseHistogram::new();
-            values.iter().for_each(|&value| histogram.record(value));
+            for value in &values {
+                histogram.record(*value);
+            }
             values.sort_unstable();
             for ppm in [10_000, 500_000, 990_000, 1_000_000] {
                 let exact = crate::percentile::of_sorted(&values, ppm).unwrap();

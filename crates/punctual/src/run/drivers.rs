@@ -4,8 +4,9 @@ use std::io;
 use std::thread::{Builder, JoinHandle};
 
 use anyhow::{Context, Result, anyhow, bail};
-use punctual_linux::driver::{Driver, Lane, Remote, Stop, Stopped, remote};
-use punctual_sched::Duration;
+use punctual_linux::driver::{ClockStep, Driver, Lane, Remote, Stop, Stopped, remote};
+use punctual_linux::fault::Faults;
+use punctual_sched::{Duration, Instant};
 
 use super::account::DirectionAccount;
 use super::links::Links;
@@ -129,4 +130,16 @@ impl Joined {
         }
         (drivers, lanes)
     }
+}
+
+/// The steps of the clock that a run is to see from `start` on.
+pub(super) fn clock_steps(faults: &Faults, start: Instant) -> Vec<ClockStep> {
+    faults
+        .clock_steps
+        .iter()
+        .map(|step| ClockStep {
+            at: start + Duration::from_secs(step.at_seconds),
+            by: step.seconds.saturating_mul(1_000_000_000),
+        })
+        .collect()
 }

@@ -8,20 +8,20 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use punctual_linux::clock::{Offset, monotonic, process_cpu, realtime};
-use punctual_linux::driver::{ClockStep, Lane};
+use punctual_linux::driver::Lane;
+use punctual_linux::host;
 use punctual_linux::lab::{DeviceStatistics, Lab, LabConfig, LabError, Tcp};
 use punctual_linux::namespace::{Entered, user};
 use punctual_linux::netfilter::{self, Support};
 use punctual_linux::probe::Probe;
 use punctual_linux::process::{Identity, Plan, Processes, SignalFd, Terminal};
-use punctual_linux::{fault, host};
 use punctual_measure::report::{self, Directions, Report};
 use punctual_measure::{Histogram, difference_ns};
 use punctual_sched::{Duration, Instant, Link};
 
 use super::account::{DirectionAccount, Live};
 use super::blocks::Blocks;
-use super::drivers::Drivers;
+use super::drivers::{Drivers, clock_steps};
 use super::gate::{Gate, GateCounts, Sockets};
 use super::links::Links;
 use super::live::LiveLine;
@@ -322,17 +322,6 @@ fn lanes(
         lanes.push(lane);
     }
     Ok(lanes)
-}
-
-fn clock_steps(faults: &fault::Faults, start: Instant) -> Vec<ClockStep> {
-    faults
-        .clock_steps
-        .iter()
-        .map(|step| ClockStep {
-            at: start + Duration::from_secs(step.at_seconds),
-            by: step.seconds.saturating_mul(1_000_000_000),
-        })
-        .collect()
 }
 
 /// The directions draw from different streams of the run's one seed.

@@ -2,6 +2,7 @@
 
 use crate::classify::Classified;
 use crate::config::{ConfigError, Limit, LinkConfig};
+use crate::packet::{Ecn, Packet};
 use crate::time::Duration;
 use crate::units::Rate;
 
@@ -53,6 +54,20 @@ pub enum QosMode {
     None,
     /// `2`: FIFO 0 for ECT(1) and CE (L4S, RFC 9331), FIFO 1 for the rest.
     Ecn,
+}
+
+impl QosMode {
+    /// The FIFO that takes a packet, 0 to 2.
+    pub fn fifo(self, packet: &Packet) -> usize {
+        match self {
+            Self::TypeOfService => {
+                let bit = |bit| usize::from(packet.dscp & bit != 0);
+                1 - bit(LOW_DELAY) + bit(THROUGHPUT)
+            }
+            Self::None => 1,
+            Self::Ecn => usize::from(!matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce)),
+        }
+    }
 }
 
 /// What a packet's user number is read from. The value modulo the number of users is the number,
@@ -235,3 +250,7 @@ fn within(name: &'static str, value: u32, min: u32, max: u32) -> Result<(), Conf
     }
     Err(ConfigError::new(name, format!("{value} is out of range, expected {min} to {max}")))
 }
+
+/// The bits of the type of service (RFC 1349) where the DSCP has them: 0x10 and 0x08 of the byte.
+const LOW_DELAY: u8 = 0x10 >> 2;
+const THROUGHPUT: u8 = 0x08 >> 2;

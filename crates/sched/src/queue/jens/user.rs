@@ -1,14 +1,14 @@
 //! One user: three FIFOs behind a gate.
 
 use super::JensStatistics;
-use super::config::{AgeBase, JensConfig, QosMode};
+use super::config::{AgeBase, JensConfig};
 use super::pace::Pace;
 use super::ramp::Ramp;
 use super::record::{QueueSize, Record, Sojourn};
 use super::recorder::Recorder;
 use super::slab::{Fifo, Node, Slab};
 use crate::output::{DropReason, Mark};
-use crate::packet::{Ecn, Packet};
+use crate::packet::Packet;
 use crate::queue::{Backlog, Effects, Served};
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
@@ -380,23 +380,6 @@ fn sojourn(node: &Node, band: usize, at: Instant, now: Instant) -> Sojourn {
     }
 }
 
-impl QosMode {
-    /// The FIFO that takes a packet, 0 to 2.
-    pub fn fifo(self, packet: &Packet) -> usize {
-        match self {
-            Self::TypeOfService => {
-                let bit = |bit| usize::from(packet.dscp & bit != 0);
-                1 - bit(LOW_DELAY) + bit(THROUGHPUT)
-            }
-            Self::None => 1,
-            Self::Ecn => usize::from(!matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce)),
-        }
-    }
-}
-
-/// The bits of the type of service (RFC 1349) where the DSCP has them: 0x10 and 0x08 of the byte.
-const LOW_DELAY: u8 = 0x10 >> 2;
-const THROUGHPUT: u8 = 0x08 >> 2;
 const AGE_PERIOD: Duration = Duration::from_millis(200);
 const OLD: Duration = Duration::from_millis(100);
 const TOO_OLD: Duration = Duration::from_millis(500);
