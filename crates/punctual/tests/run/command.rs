@@ -125,9 +125,9 @@ fn a_seed_may_be_hexadecimal() {
 fn a_log_is_verified_from_stdin() {
     let ended = Run::new("delay=1ms").sh("ping -c 2 -i 0.1 $PUNCTUAL_PEER").finish();
     ended.report();
-    let log = std::fs::File::open(ended.file("log")).unwrap();
+    let log = std::fs::File::open(ended.file("log")).expect("it was written");
     let verify = std::process::Command::new(PUNCTUAL).args(["verify", "-"]).stdin(log).output();
-    let verify = verify.unwrap();
+    let verify = verify.expect("punctual can be run");
     assert!(verify.status.success() && verify.stdout.starts_with(b"identical: "), "{verify:?}");
 }
 
@@ -145,7 +145,7 @@ fn a_program_wrapped_in_a_shell_has_time_to_end() {
     let slow = "trap 'sleep 0.7; echo cleaned up > \"$T/$1\"; exit 0' TERM; : > \"$T/$1-ready\"; \
                 while :; do sleep 0.05; done";
     let run = Run::new("").options(["--duration", "500ms"]);
-    std::fs::write(run.file("slow"), slow).unwrap();
+    std::fs::write(run.file("slow"), slow).expect("the directory is ours");
     let wrapped = |name: &str| format!("sh \"$T/slow\" {name}; true");
     let ready = "until [ -e \"$T/peer-ready\" ]; do sleep 0.02; done";
     let run = run.options(["--peer", &wrapped("peer")]);
