@@ -9,6 +9,7 @@ use punctual_sched::impair::Loss;
 use punctual_sched::units::Probability;
 use punctual_sched::{BitFlip, Change, DropReason, Duration, Ecn, Instant, Mark, Rate};
 
+use crate::changes::{CHANGES, add};
 use crate::rewrite::{Parts, parts};
 use crate::run::{SCENARIOS, Scenario};
 
@@ -78,16 +79,17 @@ fn change() -> impl Strategy<Value = Record> {
         any::<u64>().prop_map(Limit::Bytes),
         nanos().prop_map(|span| Limit::Time(Duration::from_nanos(span))),
     ];
-    (nanos(), rate, span(), span(), prop::option::of(loss()), prop::option::of(limit)).prop_map(
-        |(at, rate, delay, jitter, loss, limit)| {
-            let rate = rate.and_then(Rate::from_bps);
-            let at = Instant::from_nanos(at);
-            Record::Change {
-                at,
-                change: Change { rate, delay, jitter, loss, limit, ..Change::default() },
-            }
-        },
-    )
+    let loss = prop::option::of(loss());
+    let values = (rate, span(), span(), loss, prop::option::of(limit));
+    let words = prop::collection::vec(prop::sample::select(CHANGES), 0..3);
+    (nanos(), values, words).prop_map(|(at, (rate, delay, jitter, loss, limit), words)| {
+        let rate = rate.and_then(Rate::from_bps);
+        let mut change = Change { rate, delay, jitter, loss, limit, ..Change::default() };
+        for words in words {
+            add(&mut change, words);
+        }
+        Record::Change { at: Instant::from_nanos(at), change }
+    })
 }
 
 fn record() -> impl Strategy<Value = Record> {
@@ -113,7 +115,14 @@ proptest! {
         for record in &records {
             let before = out.len();
             encoder.encode(record, &mut out);
-            prop_assert!(out.len() - before <= 80);
+            let others = match record {
+                Record::Change { change, .. } => change.others.iter().map(|(name, value)| {
+                    // Their number, and two lengths of one or two bytes.
+                    name.len() + value.len() + 5
+                }).sum(),
+                _ => 0,
+            };
+            prop_assert!(out.len() - before <= 80 + others);
         }
         let mut bytes = Bytes::new(&out);
         for record in records {

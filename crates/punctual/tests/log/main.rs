@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod altered;
+mod changed;
+#[path = "../../../sched/tests/support/changes.rs"]
+mod changes;
 mod hostile;
 mod identical;
 mod incomplete;

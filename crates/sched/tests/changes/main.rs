@@ -4,6 +4,7 @@
 #[path = "../support/changes.rs"]
 mod changes;
 mod disciplines;
+mod documented;
 mod impairments;
 mod properties;
 mod queues;
