@@ -17,6 +17,7 @@ use crate::queue::tbf::TbfConfig;
 use crate::queue::{Dualpi2Config, FqConfig, QueueLimit};
 use crate::time::Duration;
 use crate::units::{Probability, Rate};
+use crate::words::brief;
 
 /// One direction of a link as it was asked for. `Default` is a perfect wire: no rate, no delay,
 /// no loss.
@@ -311,8 +312,9 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// An error at parameter `place`.
+    /// An error at parameter `place`. Long words, which can only be the user's, are cut.
     pub fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { place: place.into(), problem: problem.into() }
+        let [place, problem] = [place.into(), problem.into()].map(|text| brief(&text));
+        Self { place, problem }
     }
 }

@@ -5,7 +5,8 @@
 /// A word that would have to be replaced from end to end is no suggestion. Of equally near words
 /// the first one wins.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word = word.to_ascii_lowercase();
+    // Nothing known is so long, and the distance takes time by the product of lengths.
+    let word = if word.len() > LONGEST_WORD { "" } else { word }.to_ascii_lowercase();
     known
         .into_iter()
         .map(|candidate| (edit_distance(&word, candidate), candidate))
@@ -26,6 +27,34 @@ pub(crate) fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Cl
 pub(crate) fn join<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().collect::<Vec<_>>().join(", ")
 }
+
+/// `text` as a message echoes it: of a word longer than [`LONGEST_WORD`] characters the beginning,
+/// of all of it the beginning and the end when it is longer than [`LONGEST`].
+pub fn brief(text: &str) -> String {
+    let cut = |word: &str| {
+        let bare = word.trim_end();
+        if bare.chars().nth(LONGEST_WORD).is_none() {
+            return word.to_owned();
+        }
+        let kept: String = bare.chars().take(KEPT).collect();
+        format!("{kept}...{}", &word[bare.len()..])
+    };
+    let words: String = text.split_inclusive(char::is_whitespace).map(cut).collect();
+    let characters = words.chars().count();
+    if characters <= LONGEST {
+        return words;
+    }
+    let head: String = words.chars().take(LONGEST / 2).collect();
+    let tail: String = words.chars().skip(characters - LONGEST / 4).collect();
+    format!("{head} ... {tail}")
+}
+
+/// The longest word of our own, which is the usage of `loss`, is shorter.
+pub const LONGEST_WORD: usize = 100;
+/// Characters that stay of a longer one.
+const KEPT: usize = 60;
+/// Of a message, characters: all names of parameters fit.
+pub const LONGEST: usize = 1_600;
 
 /// Levenshtein distance in characters: insertions, deletions, replacements.
 fn edit_distance(from: &str, to: &str) -> usize {
@@ -53,6 +82,28 @@ mod tests {
             [("", "abc", 3), ("kitten", "sitting", 3), ("rate", "rate", 0), ("dealy", "delay", 2)]
         {
             assert_eq!(edit_distance(a, b), distance, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn what_is_echoed_has_a_bound() {
+        assert_eq!(brief("rate=20mbit delay=30ms"), "rate=20mbit delay=30ms");
+        let long = "x".repeat(900_000);
+        assert_eq!(
+            brief(&format!("\"{long}\" is no rate")),
+            format!("\"{}... is no rate", "x".repeat(59))
+        );
+        assert_eq!(brief(&"\u{fc}".repeat(101)), format!("{}...", "\u{fc}".repeat(60)));
+        let many = brief(&format!("{} is no rate, expected 20mbit", "a ".repeat(450_000)));
+        assert!(many.chars().count() < LONGEST && many.ends_with("expected 20mbit"), "{many}");
+        assert_eq!(nearest(&long, ["x", "xxx"]), None);
+    }
+
+    #[test]
+    fn our_own_words_are_not_cut() {
+        for parameter in crate::parameters() {
+            let usage = format!("{}={}", parameter.name, parameter.takes);
+            assert_eq!(brief(&usage), usage);
         }
     }
 
