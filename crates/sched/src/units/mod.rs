@@ -1,8 +1,8 @@
 //! Rates, sizes, times and shares: types, and `tc`'s way to write them.
 //!
 //! Numbers are decimals (`2.5mbit`), units are read without regard to case. Values are read
-//! exactly and rounded down to the type's step, as `tc` does, except that what is not zero never
-//! becomes zero: that is an error. A value prints in the largest unit that divides it and reads
+//! exactly and rounded down to the type's step, as `tc` does, where that changes less than a
+//! thousandth: else a fraction of a step is an error. A value prints in the largest unit that divides it and reads
 //! back as the same value.
 
 use core::fmt;

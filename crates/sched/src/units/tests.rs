@@ -54,10 +54,12 @@ fn times_need_a_unit() {
         ("7usec", 7_000),
         ("9NS", 9),
         ("0ms", 0),
-        ("1.9ns", 1),
+        ("0.30000000000000004ms", 300_000),
     ] {
         assert_eq!(nanos(text), Ok(value), "{text}");
     }
+    let fraction = r#""1.9ns" is no whole number of 1ns, the smallest time"#;
+    assert_eq!(nanos("1.9ns").unwrap_err(), fraction);
     assert_eq!(nanos("30").unwrap_err(), r#""30" has no unit, expected for example 30ms"#);
     assert_eq!(nanos("0").unwrap_err(), r#""0" has no unit, expected for example 30ms"#);
 }

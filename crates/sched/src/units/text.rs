@@ -65,6 +65,16 @@ pub enum UnitError {
         /// What was read.
         text: String,
     },
+    /// A fraction of the smallest step that weighs.
+    #[error("\"{text}\" is no whole number of {step}, the smallest {noun}")]
+    Fraction {
+        /// What was read.
+        text: String,
+        /// What was expected.
+        noun: &'static str,
+        /// The smallest step.
+        step: &'static str,
+    },
     /// Not zero, but less than the smallest step.
     #[error("\"{text}\" is less than {step}, the smallest {noun}")]
     TooSmall {
@@ -96,15 +106,21 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// Reads `text` as steps, rounded down as `tc` does; what is not zero never becomes zero.
+    /// Reads `text` as steps, rounded down as `tc` does, where that changes less than a thousandth of
+    /// a value that is not written in steps: a script's `0.30000000000000004mbit` is meant so, `1.5bit`
+    /// and `1.5b` are mistakes.
     pub(super) fn parse(&self, text: &str) -> Result<u64, UnitError> {
         let (number, unit) = self.split(text)?;
         let factor = self.factor(text, unit)?;
-        let too_large = || UnitError::TooLarge { text: text.into(), max: self.max.1.into() };
+        let too_large = || UnitError::TooLarge { text: words::brief(text), max: self.max.1.into() };
         let (steps, remainder) = number.times(factor).ok_or_else(too_large)?;
         let steps = u64::try_from(steps).ok().filter(|&n| n <= self.max.0).ok_or_else(too_large)?;
         if steps == 0 && remainder {
             return Err(self.too_small(text));
+        }
+        if remainder && (factor == 1 || steps < COARSE) {
+            let (noun, step) = (self.noun, self.step);
+            return Err(UnitError::Fraction { text: words::brief(text), noun, step });
         }
         Ok(steps)
     }
@@ -116,13 +132,15 @@ impl Kind {
             return Err(UnitError::Empty { noun, example });
         }
         if text.starts_with('-') {
-            return Err(UnitError::Negative { text: text.into(), noun, example });
+            return Err(UnitError::Negative { text: words::brief(text), noun, example });
         }
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (digits, unit) = text.split_at(end);
         match Decimal::parse(digits) {
             Some(number) => Ok((number, unit)),
-            None => Err(UnitError::NotANumber { text: text.into(), noun, hint: self.hint(text) }),
+            None => {
+                Err(UnitError::NotANumber { text: words::brief(text), noun, hint: self.hint(text) })
+            }
         }
     }
 
@@ -135,25 +153,29 @@ impl Kind {
 
     fn factor(&self, text: &str, unit: &str) -> Result<u64, UnitError> {
         if unit.is_empty() {
-            let missing = || UnitError::MissingUnit { text: text.into(), example: self.example };
+            let missing =
+                || UnitError::MissingUnit { text: words::brief(text), example: self.example };
             return self.bare.ok_or_else(missing);
         }
         let known = self.units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
         known.map(|&(_, factor)| factor).ok_or_else(|| UnitError::UnknownUnit {
-            text: text.into(),
-            unit: unit.into(),
+            text: words::brief(text),
+            unit: words::brief(unit),
             hint: words::hint(unit, self.units.iter().map(|&(name, _)| name)),
         })
     }
 
     pub(super) fn too_small(&self, text: &str) -> UnitError {
-        UnitError::TooSmall { text: text.into(), noun: self.noun, step: self.step }
+        UnitError::TooSmall { text: words::brief(text), noun: self.noun, step: self.step }
     }
 
     pub(super) fn has_unit(&self, unit: &str) -> bool {
         self.units.iter().any(|(name, _)| name.eq_ignore_ascii_case(unit))
     }
 }
+
+/// Below so many steps a fraction of one is more than a thousandth.
+const COARSE: u64 = 1_000;
 
 /// A decimal number as it was written: `mantissa / 10^scale`.
 #[derive(Clone, Copy, Debug)]

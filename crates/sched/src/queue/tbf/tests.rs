@@ -358,7 +358,7 @@ proptest! {
         bps in 8..=1_000_000_000_000_u64, burst in 1..=u32::MAX, overhead in 0..=65_535,
     ) {
         let peakrate = Rate::from_bps((bps + 1).min(1_000_000_000_000));
-        let words = LinkConfig { rate: Rate::from_bps(bps).unwrap(), burst: Some(burst), peakrate, overhead, ..config("rate=8mbit burst=1kb tbf.mtu=9kb tbf.linklayer=atm") };
+        let words = LinkConfig { rate: Rate::from_bps(bps).unwrap(), burst: Some(burst), peakrate, overhead, ..config("rate=8mbit burst=1kb peakrate=9mbit tbf.mtu=9kb tbf.linklayer=atm") };
         let mut link = Link::new(&words, 1, Instant::ZERO).unwrap();
         let mut now = 0_u64;
         for (index, (gap, len, segments)) in steps.iter().enumerate() {
