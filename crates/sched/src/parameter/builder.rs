@@ -1,8 +1,11 @@
 //! A link from several sources, and which of them to name when they contradict each other.
 
 use super::{Parameter, TABLES, Table, hint, impair, pairs};
-use crate::config::{ConfigError, LinkConfig};
+use crate::config::{ConfigError, LinkConfig, QueueKind};
 use crate::impair::Impair;
+use crate::queue::fq::Wake;
+use crate::time::Duration;
+use crate::words;
 
 /// A configuration from several sources: a later one overrides parameters of an earlier one.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +62,7 @@ impl ConfigBuilder {
         let mut error = error.within(&given.place);
         if let Some(Given { name, value, place }) = later {
             let ConfigError { place, .. } = ConfigError::new(*name, "").within(place);
+            let value = words::brief(value);
             error.problem = format!("{} (with {place}={value})", error.problem);
         }
         Err(error)
@@ -71,7 +75,24 @@ impl ConfigBuilder {
         self.check_applicable(OWN_ONLY).map_err(|error| {
             let problem = "netem loses before it holds, expected none with impair=netem";
             ConfigError::new(error.place, problem)
-        })
+        })?;
+        self.check_needs()
+    }
+
+    /// Refuses parameters that do nothing for want of another, under the same exception.
+    fn check_needs(&self) -> Result<(), ConfigError> {
+        for need in NEEDS.iter().filter(|need| !(need.met)(&self.config)) {
+            let other = self.given.iter().rposition(|given| given.name == need.other);
+            let idle = |(index, given): (usize, &Given)| {
+                let overridden =
+                    other.is_some_and(|at| at > index && self.given[at].place != given.place);
+                given.name == need.name && !overridden
+            };
+            if self.given.iter().enumerate().any(idle) {
+                return Err(ConfigError::new(need.name, format!("needs {}", need.words)));
+            }
+        }
+        Ok(())
     }
 
     /// `ecn=off`, which without a loss changes nothing, beside a queue that marks.
@@ -120,6 +141,63 @@ impl ConfigBuilder {
         Ok(())
     }
 }
+
+/// A parameter that does nothing without another.
+struct Need {
+    name: &'static str,
+    /// The parameter that it needs.
+    other: &'static str,
+    /// What to give, as it is written.
+    words: &'static str,
+    /// Whether it does something with this configuration.
+    met: fn(&LinkConfig) -> bool,
+}
+
+/// Written without what they need they were meant to do something, and do not.
+const NEEDS: &[Need] = &[
+    Need {
+        name: "loss.at",
+        other: "loss",
+        words: "loss=PERCENT",
+        met: |c| c.impair == Impair::Netem || !c.loss.is_none(),
+    },
+    Need {
+        name: "tbf.mtu",
+        other: "peakrate",
+        words: "peakrate=RATE",
+        met: |c| c.queue != QueueKind::Tbf || c.peakrate.is_some(),
+    },
+    Need {
+        name: "fq.timer_slack",
+        other: "fq.wake",
+        words: "fq.wake=slack",
+        met: |c| c.queue != QueueKind::Fq || c.fq.wake == Wake::Slack,
+    },
+    Need {
+        name: "fq_codel.ce_threshold_selector",
+        other: "fq_codel.ce_threshold",
+        words: "fq_codel.ce_threshold=TIME",
+        met: |c| c.queue != QueueKind::FqCodel || c.fq_codel.codel.ce_threshold.is_some(),
+    },
+    Need {
+        name: "jens.agebase",
+        other: "jens.vq",
+        words: "jens.vq above 1",
+        met: |c| c.queue != QueueKind::Jens || c.jens.virtual_factor > 1,
+    },
+    Need {
+        name: "jens.user",
+        other: "jens.users",
+        words: "jens.users above 1",
+        met: |c| c.queue != QueueKind::Jens || c.jens.users > 1,
+    },
+    Need {
+        name: "distribution",
+        other: "jitter",
+        words: "jitter=TIME",
+        met: |c| c.impair == Impair::Netem || c.jitter > Duration::ZERO,
+    },
+];
 
 /// What netem decides by its nature.
 pub(super) const OWN_ONLY: &[Table] = &[Table {
