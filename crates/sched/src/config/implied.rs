@@ -2,7 +2,7 @@
 
 use super::{ConfigError, Gso, LinkConfig, QueueKind};
 use crate::classify::Classified;
-use crate::impair::{Correlated, Impair, Reorder};
+use crate::impair::{Correlated, Distribution, Impair, Reorder, SlotGap};
 use crate::queue::dualpi2::StepThreshold;
 use crate::time::Duration;
 use crate::units::Rate;
@@ -53,6 +53,28 @@ impl LinkConfig {
             },
             QueueKind::Jens => Some(self.jens.mark_free),
         }
+    }
+
+    /// How long a packet may be held beyond waiting for others: delay, the most that jitter and a slot
+    /// add, the discipline's own latency and its longest time without service.
+    pub fn greatest_latency(&self) -> Duration {
+        let slot = self.slot.as_ref().map_or(Duration::ZERO, |slot| match &slot.gap {
+            SlotGap::Uniform { max, .. } => *max,
+            SlotGap::Spread { distribution, delay, jitter } => {
+                *delay + greatest_spread(distribution, *jitter)
+            }
+        });
+        let spread = greatest_spread(&self.distribution, self.jitter);
+        self.delay + spread + slot + self.queue_latency()
+    }
+
+    fn queue_latency(&self) -> Duration {
+        let jens = &self.jens;
+        if self.queue != QueueKind::Jens {
+            return Duration::ZERO;
+        }
+        let planned = jens.handovers.iter().map(|handover| handover.duration);
+        jens.extra_latency + planned.chain(jens.handover_now).max().unwrap_or_default()
     }
 
     /// Whether the discipline itself says when a packet leaves at the link's rate: then there is no
@@ -117,4 +139,32 @@ impl LinkConfig {
 
     /// Above this rate 64 KB pass in less than 100 us.
     const KEEP_ABOVE_BPS: u64 = 65_536 * 8 * 10_000;
+}
+
+/// The most that a spread adds to its mean: 2^15 / 8192 of it where a table says.
+fn greatest_spread(distribution: &Distribution, jitter: Duration) -> Duration {
+    let factor = if distribution.entries().is_some() { 4 } else { 1 };
+    Duration::from_nanos(jitter.as_nanos().saturating_mul(factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greatest_latency_is_all_that_holds_a_packet_by_itself() {
+        for (link, ms) in [
+            ("rate=1mbit", 0),
+            ("delay=30ms jitter=10ms", 40),
+            ("delay=30ms jitter=5ms distribution=pareto", 50),
+            ("delay=30ms jitter=5ms impair=netem", 35),
+            ("delay=1ms slot=10ms,20ms", 21),
+            ("slot=normal,10ms,5ms", 30),
+            ("rate=1mbit queue=jens jens.extralatency=2s delay=7ms", 2_007),
+            ("rate=1mbit queue=jens jens.handover=1s,40ms,2s,30ms", 40),
+        ] {
+            let config = LinkConfig::parse(link, "--up").unwrap();
+            assert_eq!(config.greatest_latency(), Duration::from_millis(ms), "{link}");
+        }
+    }
 }
