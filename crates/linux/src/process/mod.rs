@@ -149,7 +149,22 @@ impl Processes {
         self.end()
     }
 
+    /// The same in the midst of a run, of an init that does not do as it is told: it may have been
+    /// stopped. There are no events afterwards.
+    pub fn kill_init(&mut self) -> Result<(), Errno> {
+        self.end()
+    }
+
+    /// Nothing of the run lives.
+    pub fn is_over(&self) -> bool {
+        self.ended
+    }
+
+    /// Nobody is left to do it when all have ended, and then there is nothing to be done.
     fn send(&self, request: wire::Request) -> Result<(), Errno> {
+        if self.ended {
+            return Ok(());
+        }
         rustix::net::send(&self.control, &request.encode(), SendFlags::NOSIGNAL).map(|_| ())
     }
 
