@@ -85,6 +85,8 @@ pub struct Link {
     pub index: u32,
     /// Device name.
     pub name: String,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
     /// Packets received.
     pub rx_packets: u64,
     /// Packets sent.

@@ -28,6 +28,9 @@ pub(super) fn parse_link(message: &[u8]) -> Option<Link> {
     Some(Link {
         index,
         name,
+        mtu: attribute(message, LINK_HEADER, IFLA_MTU)
+            .and_then(|bytes| Some(u32::from_ne_bytes(*bytes.first_chunk()?)))
+            .unwrap_or(0),
         rx_packets: counter(0),
         tx_packets: counter(1),
         rx_bytes: counter(2),
@@ -70,6 +73,7 @@ const LINK_HEADER: usize = 16;
 const ROUTE_HEADER: usize = 12;
 const NEIGHBOUR_HEADER: usize = 12;
 const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
 const IFLA_STATS64: u16 = 23;
 const RTA_DST: u16 = 1;
 const NDA_DST: u16 = 1;
