@@ -111,6 +111,8 @@ pub struct WitnessData {
     pub after: Seen,
     /// By the receiver.
     pub received: Seen,
+    /// All of them looked on until then, `CLOCK_MONOTONIC`.
+    pub until: Instant,
 }
 
 /// What one observer noted.
@@ -213,11 +215,13 @@ impl Witness {
         while self.shared.received.load(Ordering::Relaxed) < expected && monotonic() < end {
             sleep_until(monotonic() + Duration::from_millis(2));
         }
+        let until = monotonic();
         self.shared.stop.store(true, Ordering::Relaxed);
         let before = join(self.before, "capture");
         let after = join(self.after, "capture");
         let received = join(self.receiver, "receiver");
-        Ok(WitnessData { sent: sent?, before: before?, after: after?, received: received? })
+        let (sent, before) = (sent?, before?);
+        Ok(WitnessData { sent, before, after: after?, received: received?, until })
     }
 }
 
