@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::difference_ns;
 use crate::distribution::Distribution;
 use crate::report;
-pub use disagreement::{Difference, Disagreement, Stage};
+pub use disagreement::{Difference, Disagreement, Stage, Untold};
 
 /// A probe as its sender accounts for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,21 @@ pub enum Fate {
     },
     /// It was dropped, with a reason that the report counts.
     Dropped,
+    /// It was still held when the run ended: the report counts it as queued.
+    Held,
+}
+
+/// Packets that the report says were lost outside the link, by anybody: they may have been probes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Admitted {
+    /// At the devices before the gate.
+    pub before_gate: u64,
+    /// Before the driver saw them: no room, or unread at the end.
+    pub before_account: u64,
+    /// Released, but the kernel no longer held them.
+    pub after_account: u64,
+    /// At the devices behind the gate.
+    pub behind_gate: u64,
 }
 
 /// Everything noted about the probes of one direction.
@@ -73,9 +88,14 @@ pub struct Evidence<'a> {
     pub after: &'a [Seen],
     /// By the receiver, in the order received.
     pub received: &'a [Seen],
-    /// Probes the three observers say they lost themselves: before, after, received. With any, a
-    /// missing probe proves nothing, and the witness does not agree.
+    /// Probes the three observers say they lost themselves: before, after, received. That many
+    /// missing probes prove nothing, and the witness cannot tell.
     pub lost_by_observers: [u64; 3],
+    /// What the report says was lost.
+    pub admitted: Admitted,
+    /// The observers looked on until then, monotonic clock: what was released later, or so shortly
+    /// before that it was still on its way, they need not have seen.
+    pub observed_until_ns: Option<u64>,
 }
 
 /// How far medians may be apart, in ns.
@@ -119,6 +139,8 @@ pub struct Findings {
     pub path_beyond_account: Distribution,
     /// Everything that speaks against the account.
     pub disagreements: Vec<Disagreement>,
+    /// Why it cannot be told whether the account is right; nothing of it speaks against it.
+    pub untold: Vec<Untold>,
 }
 
 /// Probes at each stage, each counted once.
@@ -142,14 +164,14 @@ pub struct Counts {
     pub duplicated: u64,
     /// Received after one with a higher number.
     pub reordered: u64,
-    /// Sent, not received, not dropped by the account.
+    /// Sent, not received, and by the account neither dropped nor held nor lost.
     pub lost_unexplained: u64,
 }
 
 impl Findings {
-    /// Whether nothing speaks against the account.
+    /// Whether nothing speaks against the account, and what there was to see could be seen.
     pub fn agrees(&self) -> bool {
-        self.disagreements.is_empty()
+        self.disagreements.is_empty() && self.untold.is_empty()
     }
 
     /// The witness's section of the report.
@@ -164,6 +186,7 @@ impl Findings {
             departure_error: self.departure_error.clone(),
             one_way_delay: self.one_way_delay.clone(),
             disagreements: self.disagreements.iter().map(ToString::to_string).collect(),
+            untold: self.untold.iter().map(ToString::to_string).collect(),
             ok: self.agrees(),
             ..report::Witness::default()
         }
@@ -175,13 +198,13 @@ pub fn compare(evidence: &Evidence<'_>, bounds: &Bounds) -> Findings {
     let probes = gather(evidence);
     let differences = Differences::of(&probes);
     let mut findings = Findings {
-        counts: count(&probes, evidence.received),
-        disagreements: missing(&probes),
+        counts: count(&probes, evidence),
+        disagreements: missing(&probes, evidence),
         ..differences.distributions()
     };
     let lost = evidence.lost_by_observers.iter().sum();
     if lost > 0 {
-        findings.disagreements.push(Disagreement::ObserversLost { probes: lost });
+        findings.untold.push(Untold::ObserversLost { probes: lost });
     }
     for (difference, distribution, bound_ns) in [
         (Difference::Arrival, &findings.arrival_error, bounds.arrival_ns),
@@ -193,7 +216,8 @@ pub fn compare(evidence: &Evidence<'_>, bounds: &Bounds) -> Findings {
                 findings.disagreements.push(Disagreement::Median { difference, p50_ns, bound_ns });
             }
             Some(_) => {}
-            None => findings.disagreements.push(Disagreement::NoSamples { difference }),
+            // That a probe is missing is found by counting; here there is only nothing to compare.
+            None => findings.untold.push(Untold::NoSamples { difference }),
         }
     }
     findings
@@ -207,7 +231,10 @@ struct Row {
     arrivals: u32,
     arrival_ns: Option<u64>,
     departures: u32,
+    /// Of these, after the observers had gone, or just before.
+    unobserved: u32,
     dropped: u32,
+    held: u32,
     due_ns: Option<u64>,
     called_ns: Option<u64>,
     released_ns: Option<u64>,
@@ -238,7 +265,7 @@ fn gather(evidence: &Evidence<'_>) -> BTreeMap<u64, Row> {
         rows.entry(seen.seq).or_default().before.add(seen);
     }
     for account in evidence.account {
-        rows.entry(account.seq).or_default().account(account);
+        rows.entry(account.seq).or_default().account(account, evidence.observed_until_ns);
     }
     for seen in evidence.after {
         rows.entry(seen.seq).or_default().after.add(seen);
@@ -250,17 +277,20 @@ fn gather(evidence: &Evidence<'_>) -> BTreeMap<u64, Row> {
 }
 
 impl Row {
-    fn account(&mut self, account: &Account) {
+    fn account(&mut self, account: &Account, until_ns: Option<u64>) {
         self.arrivals += 1;
         self.arrival_ns.get_or_insert(account.arrival_ns);
         match account.fate {
             Fate::Released { due_ns, called_ns, released_ns } => {
                 self.departures += 1;
+                let until_ns = until_ns.map(|until| until.saturating_sub(ON_THEIR_WAY_NS));
+                self.unobserved += u32::from(until_ns.is_some_and(|until| released_ns > until));
                 self.due_ns.get_or_insert(due_ns);
                 self.called_ns.get_or_insert(called_ns);
                 self.released_ns.get_or_insert(released_ns);
             }
             Fate::Dropped => self.dropped += 1,
+            Fate::Held => self.held += 1,
         }
     }
 
@@ -272,35 +302,84 @@ impl Row {
         Some(before.min(0) + after.max(0))
     }
 
-    /// The stages at which this probe's numbers do not fit. A duplicate of the link's making is one
-    /// arrival more in the account than in the capture before the gate, which is no difference.
-    fn misfits(&self) -> impl Iterator<Item = Stage> {
+    /// For each stage how many of this probe are missing behind it, negative where more appear
+    /// behind it than came. A duplicate of the link's making is one arrival more in the account than
+    /// in the capture before the gate, which is no difference.
+    fn misfits(&self) -> [(Stage, i64); 4] {
+        let seen = |count: u32| u32::from(count > 0);
+        let (after, late) = (self.after.count, self.unobserved);
         let sent = u32::from(self.sent_ns.is_some());
-        let unaccounted = (self.before.count > 0) != (self.arrivals > 0);
+        let observed = self.departures.saturating_sub(late)..=self.departures;
+        let passed = after.saturating_sub(late)..=after.saturating_add(late);
         [
-            (Stage::SenderToGate, sent != self.before.count),
-            (Stage::GateToAccount, unaccounted),
-            (Stage::AccountToGate, self.departures != self.after.count),
-            (Stage::GateToReceiver, self.after.count != self.received.count),
+            (Stage::SenderToGate, short_of(&(sent..=sent), self.before.count)),
+            (
+                Stage::GateToAccount,
+                i64::from(seen(self.before.count)) - i64::from(seen(self.arrivals)),
+            ),
+            (Stage::AccountToGate, short_of(&observed, after)),
+            (Stage::GateToReceiver, short_of(&passed, self.received.count)),
         ]
-        .into_iter()
-        .filter_map(|(stage, misfit)| misfit.then_some(stage))
+    }
+
+    /// Nothing says where it is.
+    fn is_unexplained(&self) -> bool {
+        let told = self.received.count + self.dropped + self.held + self.unobserved;
+        self.sent_ns.is_some() && told == 0
     }
 }
 
-fn missing(rows: &BTreeMap<u64, Row>) -> Vec<Disagreement> {
-    let mut stages = BTreeMap::<Stage, (u64, u64)>::new();
+/// How many `count` has too few for what was expected; negative, how many too many.
+fn short_of(expected: &std::ops::RangeInclusive<u32>, count: u32) -> i64 {
+    i64::from(count.clamp(*expected.start(), *expected.end())) - i64::from(count)
+}
+
+/// Probes that do not fit at one stage.
+#[derive(Default)]
+struct Misfits {
+    first_seq: Option<u64>,
+    missing: u64,
+    stray: u64,
+}
+
+/// The stages at which more probes are missing, or more appear from nowhere, than anybody admits to
+/// have lost.
+fn missing(rows: &BTreeMap<u64, Row>, evidence: &Evidence<'_>) -> Vec<Disagreement> {
+    let mut stages = BTreeMap::<Stage, Misfits>::new();
     for (&seq, row) in rows {
-        for stage in row.misfits() {
-            // Numbers ascend, so the first entry holds the lowest.
-            stages.entry(stage).or_insert((0, seq)).0 += 1;
+        for (stage, short) in row.misfits().into_iter().filter(|(_, short)| *short != 0) {
+            let misfits = stages.entry(stage).or_default();
+            // Numbers ascend, so the first one is the lowest.
+            misfits.first_seq.get_or_insert(seq);
+            misfits.missing += u64::from(short > 0);
+            misfits.stray += u64::from(short < 0);
         }
     }
-    let count = |(stage, (probes, first_seq))| Disagreement::Count { stage, probes, first_seq };
-    stages.into_iter().map(count).collect()
+    let told = |(stage, misfits): (Stage, Misfits)| {
+        let (missing, stray) = evidence.admitted_at(stage);
+        let explained = misfits.missing <= missing && misfits.stray <= stray;
+        let first_seq = misfits.first_seq.filter(|_| !explained)?;
+        let probes = misfits.missing + misfits.stray;
+        Some(Disagreement::Count { stage, probes, first_seq })
+    };
+    stages.into_iter().filter_map(told).collect()
 }
 
-fn count(rows: &BTreeMap<u64, Row>, received: &[Seen]) -> Counts {
+impl Evidence<'_> {
+    /// How many probes may be missing behind a stage, and how many may appear there unseen before.
+    fn admitted_at(&self, stage: Stage) -> (u64, u64) {
+        let [before, after, received] = self.lost_by_observers;
+        let Admitted { before_gate, before_account, after_account, behind_gate } = self.admitted;
+        match stage {
+            Stage::SenderToGate => (before_gate.saturating_add(before), 0),
+            Stage::GateToAccount => (before_account, before),
+            Stage::AccountToGate => (after_account.saturating_add(after), 0),
+            Stage::GateToReceiver => (behind_gate.saturating_add(received), after),
+        }
+    }
+}
+
+fn count(rows: &BTreeMap<u64, Row>, evidence: &Evidence<'_>) -> Counts {
     let mut counts = Counts::default();
     for row in rows.values() {
         counts.sent += u64::from(row.sent_ns.is_some());
@@ -311,11 +390,14 @@ fn count(rows: &BTreeMap<u64, Row>, received: &[Seen]) -> Counts {
         counts.after += u64::from(row.after.count > 0);
         counts.received += u64::from(row.received.count > 0);
         counts.duplicated += u64::from(row.received.count.saturating_sub(1));
-        let lost = row.sent_ns.is_some() && row.received.count == 0 && row.dropped == 0;
-        counts.lost_unexplained += u64::from(lost);
+        counts.lost_unexplained += u64::from(row.is_unexplained());
     }
+    let Admitted { before_gate, before_account, after_account, behind_gate } = evidence.admitted;
+    let admitted = [before_gate, before_account, after_account, behind_gate];
+    let admitted = admitted.into_iter().fold(0, u64::saturating_add);
+    counts.lost_unexplained = counts.lost_unexplained.saturating_sub(admitted);
     let (mut highest, mut known) = (None, HashSet::new());
-    for seen in received {
+    for seen in evidence.received {
         let first = known.insert(seen.seq);
         counts.reordered += u64::from(first && Some(seen.seq) < highest);
         highest = highest.max(Some(seen.seq));
@@ -367,6 +449,9 @@ fn minus(later: Option<i64>, earlier: Option<i64>) -> Option<i64> {
 fn signed(nanos: Option<u64>) -> Option<i64> {
     nanos.map(|nanos| i64::try_from(nanos).unwrap_or(i64::MAX))
 }
+
+/// From a release to the last observer: what the busiest machine takes, many times over.
+const ON_THEIR_WAY_NS: u64 = 50_000_000;
 
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,11 @@
 //! The independent witness against the driver's account of the same probes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use punctual_linux::driver::{Account, Arrived, Released};
 use punctual_linux::observe::{Probe, ProbeSeen, Seen, WitnessData};
 use punctual_measure::Distribution;
-use punctual_measure::witness::{self, Bounds, Evidence, Fate, Findings};
+use punctual_measure::witness::{self, Admitted, Bounds, Evidence, Fate, Findings};
 use punctual_sched::{Instant, Output};
 
 /// What the driver's account says of the probes of one run.
@@ -16,6 +16,8 @@ pub struct ProbeLedger {
     run: u64,
     /// Number and arrival of each probe, by the packet's handle.
     arrivals: HashMap<u64, (u64, Instant)>,
+    /// Handles of those whose fate is known.
+    settled: HashSet<u64>,
     entries: Vec<witness::Account>,
 }
 
@@ -33,7 +35,19 @@ impl ProbeLedger {
 
     fn settle(&mut self, handle: u64, fate: Fate) {
         let Some(&(seq, arrival)) = self.arrivals.get(&handle) else { return };
+        self.settled.insert(handle);
         self.entries.push(witness::Account { seq, arrival_ns: arrival.as_nanos(), fate });
+    }
+
+    /// Every probe that arrived: those without a fate are held.
+    fn account(&self) -> Vec<witness::Account> {
+        let held = self.arrivals.iter().filter(|(handle, _)| !self.settled.contains(handle));
+        let held = held.map(|(_, &(seq, arrival))| witness::Account {
+            seq,
+            arrival_ns: arrival.as_nanos(),
+            fate: Fate::Held,
+        });
+        self.entries.iter().copied().chain(held).collect()
     }
 }
 
@@ -63,8 +77,13 @@ impl Account for ProbeLedger {
     }
 }
 
-/// Sets what the witness saw against the ledger.
-pub fn compare(data: &WitnessData, ledger: &ProbeLedger, bounds: &Bounds) -> Findings {
+/// Sets what the witness saw against the ledger, of a run that admits these losses.
+pub fn compare(
+    data: &WitnessData,
+    ledger: &ProbeLedger,
+    admitted: Admitted,
+    bounds: &Bounds,
+) -> Findings {
     let sent: Vec<_> = data
         .sent
         .iter()
@@ -73,14 +92,17 @@ pub fn compare(data: &WitnessData, ledger: &ProbeLedger, bounds: &Bounds) -> Fin
     let [before, after, received] =
         [&data.before, &data.after, &data.received].map(|seen| sightings(&seen.probes));
     let lost = |seen: &Seen| seen.lost + seen.unstamped;
+    let account = ledger.account();
     witness::compare(
         &Evidence {
             sent: &sent,
             before: &before,
-            account: &ledger.entries,
+            account: &account,
             after: &after,
             received: &received,
             lost_by_observers: [lost(&data.before), lost(&data.after), lost(&data.received)],
+            admitted,
+            observed_until_ns: Some(data.until.as_nanos()),
         },
         bounds,
     )

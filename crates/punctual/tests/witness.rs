@@ -25,7 +25,7 @@ use punctual_linux::observe::{
     Capture, CaptureConfig, CapturedPacket, Witness, WitnessConfig, WitnessData, WitnessPlaces,
 };
 use punctual_linux::wait::sleep_until;
-use punctual_measure::witness::{Bounds, Difference, Disagreement, Findings};
+use punctual_measure::witness::{Admitted, Bounds, Difference, Disagreement, Findings};
 use punctual_sched::{Duration, Link, LinkConfig};
 
 fn main() -> ExitCode {
@@ -240,7 +240,7 @@ fn witness(link: &str, family: Family, shift_ns: u64) -> Findings {
     let bare = one_way_delay(&observe(&lab, family)).p50_ns.unwrap();
     let (data, ledger) = through(&lab, link, shift_ns, || observe(&lab, family));
     let bounds = Bounds::with_bare_path(bare.unsigned_abs());
-    let findings = compare(&data, &ledger, &bounds);
+    let findings = compare(&data, &ledger, Admitted::default(), &bounds);
     println!(
         "bare path {bare} ns; arrival error {:?}, release error {:?}, path {:?} at the median",
         findings.arrival_error.p50_ns,

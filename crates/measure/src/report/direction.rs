@@ -125,14 +125,20 @@ impl Packets {
     }
 }
 
-/// Packets that the rule handed to us and that never reached the link. Without bursts the rule
-/// counts `in + receive_buffer + nfqueue_full + unread_at_end`.
+/// Packets that never reached the link. All but `too_big` the rule had handed to us: without bursts it
+/// counts `in + receive_buffer + nfqueue_full + malformed + unread_at_end`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostBefore {
     /// The NFQUEUE socket's receive buffer was full.
     pub receive_buffer: u64,
     /// The NFQUEUE itself was full.
     pub nfqueue_full: u64,
+    /// What the kernel said of them was not understood, so that they stayed in its queue.
+    #[serde(default)]
+    pub malformed: u64,
+    /// Not forwarded by the gate: larger than the MTU, as it takes them.
+    #[serde(default)]
+    pub too_big: u64,
     /// Not read when the run ended: no loss, the command was done before they could matter to it.
     #[serde(default)]
     pub unread_at_end: u64,
@@ -141,7 +147,7 @@ pub struct LostBefore {
 impl LostBefore {
     /// Lost while the run went on.
     pub fn total(&self) -> u64 {
-        self.receive_buffer + self.nfqueue_full
+        self.receive_buffer + self.nfqueue_full + self.malformed + self.too_big
     }
 }
 
@@ -237,10 +243,22 @@ pub struct RuleCounter {
 pub struct Device {
     /// Its name: `link0` inside, `gate-in` and `gate-out` in the gate, `peer0` outside.
     pub name: String,
-    /// Received and dropped.
+    /// Received and dropped: what the device before it counts as well, and frames that are no IP,
+    /// which nobody takes.
     pub rx_dropped: u64,
-    /// Dropped before transmission.
+    /// Dropped before transmission, or because the device behind it did not take it.
     pub tx_dropped: u64,
+    /// The largest IP packet it takes at the end of the run.
+    #[serde(default)]
+    pub mtu_bytes: Option<u64>,
+}
+
+impl Device {
+    /// Packets that were dropped here, each of them once: a packet that the far end of a veth(4)
+    /// pair does not take is counted by both ends, one that is no IP by the far end only.
+    pub fn dropped(&self) -> u64 {
+        self.tx_dropped
+    }
 }
 
 /// One flow.

@@ -36,6 +36,9 @@ pub struct Granted {
     pub memory_locked: Option<bool>,
     /// Receive buffer of the NFQUEUE socket, as the kernel accounts it.
     pub receive_buffer_bytes: Option<u64>,
+    /// What was asked for, likewise.
+    #[serde(default)]
+    pub receive_buffer_asked_bytes: Option<u64>,
     /// Length of the NFQUEUE.
     pub nfqueue_length_packets: Option<u64>,
     /// Memory the delay lines may hold.

@@ -102,6 +102,10 @@ pub struct Log {
     pub bytes: u64,
     /// Records that could not be written; the log cannot be verified beyond the first.
     pub lost_records: u64,
+    /// Why writing ended early: `the disk was full`. Null when it did not: then records are lost
+    /// because they came faster than they could be written.
+    #[serde(default)]
+    pub cause: Option<String>,
 }
 
 /// `part / whole` in ppm, rounded down; `None` without a positive whole, 0 for a negative part.

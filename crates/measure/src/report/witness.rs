@@ -16,7 +16,7 @@ pub struct Witness {
     pub duplicated: u64,
     /// Received after one with a higher number (RFC 4737).
     pub reordered: u64,
-    /// Sent, not received, and not among the packets the report calls dropped.
+    /// Sent, not received, and not among the packets the report calls dropped, queued or lost.
     pub lost_unexplained: u64,
     /// Capture before the gate minus the arrival in the report.
     pub arrival_error: Distribution,
@@ -30,6 +30,9 @@ pub struct Witness {
     pub spacing: Option<Spacing>,
     /// What speaks against the report, in words.
     pub disagreements: Vec<String>,
-    /// Whether the witness agrees with the report.
+    /// Why the witness cannot tell, in words; nothing of it speaks against the report.
+    #[serde(default)]
+    pub untold: Vec<String>,
+    /// Whether the witness agrees with the report. False without disagreements: it cannot tell.
     pub ok: bool,
 }

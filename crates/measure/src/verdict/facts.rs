@@ -2,7 +2,7 @@
 
 use crate::histogram::Histogram;
 use crate::percentile::{PPM, Percentile};
-use crate::report::{Direction, Directions, Host, Run, Thread, Witness, share_ppm};
+use crate::report::{Device, Direction, Directions, Host, Run, Thread, Witness, share_ppm};
 
 /// Everything the verdict looks at, over both directions and all threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,8 +65,35 @@ pub struct Facts {
     /// Whether the peer ended before the command, and not with success: a server that serves one
     /// client does that.
     pub peer_ended_early: bool,
-    /// Whether the witness agrees, where there was one.
-    pub witness_ok: Option<bool>,
+    /// Somebody changed the MTU of one of our devices.
+    pub mtu_changed: bool,
+    /// The NFQUEUE sockets were granted the receive buffer that was asked for.
+    pub buffer_granted: bool,
+    /// Why writing the log ended early.
+    pub log_cause: Option<String>,
+    /// What the witness says, where there was one.
+    pub witness: Option<Testimony>,
+}
+
+/// What an independent witness says of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Testimony {
+    /// Its probes and captures agree.
+    Agrees,
+    /// It saw too little to tell.
+    CannotTell,
+    /// It contradicts.
+    Contradicts,
+}
+
+impl Testimony {
+    fn of(witness: &Witness) -> Self {
+        match (witness.ok, witness.disagreements.is_empty()) {
+            (_, false) => Self::Contradicts,
+            (true, true) => Self::Agrees,
+            (false, true) => Self::CannotTell,
+        }
+    }
 }
 
 /// Packets lost by the emulator, not by the emulated link.
@@ -76,6 +103,10 @@ pub struct OwnLoss {
     pub receive_buffer: u64,
     /// The NFQUEUE was full.
     pub nfqueue_full: u64,
+    /// What the kernel said of them was not understood.
+    pub malformed: u64,
+    /// Too big for the gate.
+    pub gate_too_big: u64,
     /// The delay line's memory was full.
     pub hold_full: u64,
     /// The memory for packets past due was full.
@@ -91,9 +122,19 @@ pub struct OwnLoss {
 impl OwnLoss {
     /// All of it.
     pub fn total(&self) -> u64 {
-        let Self { receive_buffer, nfqueue_full, hold_full, overdue_full, .. } = self;
-        let held = receive_buffer + nfqueue_full + hold_full + overdue_full;
-        held + self.flushed_by_kernel + self.copies_failed + self.devices
+        let Self {
+            receive_buffer,
+            nfqueue_full,
+            malformed,
+            gate_too_big,
+            hold_full,
+            overdue_full,
+            flushed_by_kernel,
+            copies_failed,
+            devices,
+        } = self;
+        let before = receive_buffer + nfqueue_full + malformed + gate_too_big;
+        before + hold_full + overdue_full + flushed_by_kernel + copies_failed + devices
     }
 
     /// Of one direction. Drop reasons `hold_full` and `overdue_full` are the emulator's own; all
@@ -103,11 +144,13 @@ impl OwnLoss {
         Self {
             receive_buffer: direction.lost_before.receive_buffer,
             nfqueue_full: direction.lost_before.nfqueue_full,
+            malformed: direction.lost_before.malformed,
+            gate_too_big: direction.lost_before.too_big,
             hold_full: dropped("hold_full"),
             overdue_full: dropped("overdue_full"),
             flushed_by_kernel: direction.flushed_by_kernel,
             copies_failed: direction.copies_failed,
-            devices: direction.devices.iter().map(|d| d.rx_dropped + d.tx_dropped).sum(),
+            devices: direction.devices.iter().map(Device::dropped).sum(),
         }
     }
 
@@ -115,6 +158,8 @@ impl OwnLoss {
         Self {
             receive_buffer: self.receive_buffer + other.receive_buffer,
             nfqueue_full: self.nfqueue_full + other.nfqueue_full,
+            malformed: self.malformed + other.malformed,
+            gate_too_big: self.gate_too_big + other.gate_too_big,
             hold_full: self.hold_full + other.hold_full,
             overdue_full: self.overdue_full + other.overdue_full,
             flushed_by_kernel: self.flushed_by_kernel + other.flushed_by_kernel,
@@ -179,7 +224,14 @@ impl Facts {
                 .peer
                 .as_ref()
                 .is_some_and(|peer| peer.ended_early && peer.exit_status != Some(0)),
-            witness_ok: witness.map(|witness| witness.ok),
+            mtu_changed: mtu_changed(directions),
+            buffer_granted: host
+                .granted
+                .receive_buffer_bytes
+                .zip(host.granted.receive_buffer_asked_bytes)
+                .is_some_and(|(granted, asked)| granted >= asked),
+            log_cause: run.log.as_ref().and_then(|log| log.cause.clone()),
+            witness: witness.map(Testimony::of),
         }
     }
 
@@ -225,6 +277,13 @@ fn idle_queue(direction: &Direction) -> Option<String> {
         "fifo" => value("limit").filter(|limit| *limit != "none").map(|l| format!("limit={l}")),
         _ => None,
     }
+}
+
+/// Whether our devices do not all take packets of the same size any more, as they do when made.
+fn mtu_changed(directions: &Directions) -> bool {
+    let devices = directions.up.devices.iter().chain(&directions.down.devices);
+    let mut sizes = devices.filter_map(|device| device.mtu_bytes);
+    sizes.next().is_some_and(|first| sizes.any(|other| other != first))
 }
 
 /// Twice the longest time that the driver waits of its own accord.

@@ -5,7 +5,7 @@
 mod facts;
 mod words;
 
-pub use facts::{Facts, OwnLoss};
+pub use facts::{Facts, OwnLoss, Testimony};
 pub use words::{Note, Reason};
 
 use crate::units;
@@ -51,7 +51,7 @@ pub fn tolerance_ns(
 /// Judges a run.
 pub fn judge(facts: &Facts) -> Verdict {
     let mut reasons = causes(facts);
-    reasons.extend(losses(&facts.lost));
+    reasons.extend(losses(facts));
     reasons.extend(late(facts));
     reasons.extend(contradictions(facts));
     Verdict {
@@ -120,12 +120,17 @@ fn clock_step(facts: &Facts) -> Option<Finding<Reason>> {
 }
 
 /// One reason for each place where the emulator lost packets.
-fn losses(lost: &OwnLoss) -> Vec<Finding<Reason>> {
+fn losses(facts: &Facts) -> Vec<Finding<Reason>> {
+    let lost = &facts.lost;
     let places = [
         (
             Reason::ReceiveBuffer,
             lost.receive_buffer,
-            "lost in the receive buffer: raise net.core.rmem_max or be root",
+            if facts.buffer_granted {
+                "lost in the receive buffer: lower the load, or gso=keep"
+            } else {
+                "lost in the receive buffer: raise net.core.rmem_max or be real root"
+            },
         ),
         (
             Reason::NfqueueFull,
@@ -135,9 +140,19 @@ fn losses(lost: &OwnLoss) -> Vec<Finding<Reason>> {
             "lost, NFQUEUE full: keep delay x packets/s below 65,536 (Linux 6.18)",
         ),
         (
+            Reason::Malformed,
+            lost.malformed,
+            "lost, kernel messages not understood: a bug of ours, please report it",
+        ),
+        (
+            Reason::GateTooBig,
+            lost.gate_too_big,
+            "too big for the gate: gso_max_size of our devices at most 65536",
+        ),
+        (
             Reason::HoldFull,
             lost.hold_full,
-            "lost in the full delay line: lower rate or delay, or free memory",
+            "lost in the full delay line: raise hold, or lower rate or delay",
         ),
         (
             Reason::OverdueFull,
@@ -157,7 +172,11 @@ fn losses(lost: &OwnLoss) -> Vec<Finding<Reason>> {
         (
             Reason::DeviceDrops,
             lost.devices,
-            "dropped at our devices: raise net.core.netdev_max_backlog",
+            if facts.mtu_changed {
+                "dropped at our devices, too large for one: leave their MTU at 1500"
+            } else {
+                "dropped at our devices: raise net.core.netdev_max_backlog"
+            },
         ),
     ];
     let hit = places.into_iter().filter(|&(_, n, _)| n > 0);
@@ -167,6 +186,11 @@ fn losses(lost: &OwnLoss) -> Vec<Finding<Reason>> {
 fn late(facts: &Facts) -> Option<Finding<Reason>> {
     facts.is_late().then(|| {
         let share = units::share(facts.late, facts.departures);
+        if facts.tolerance_ns == 0 {
+            return Reason::Late.because(format!(
+                "{share} of departures after their time, none is at it: give --late more than 0"
+            ));
+        }
         let tolerance = units::duration(facts.tolerance_ns);
         let remedy = if facts.strict { "lower the load" } else { "try --precision strict" };
         Reason::Late.because(format!(
@@ -182,7 +206,7 @@ fn contradictions(facts: &Facts) -> Vec<Finding<Reason>> {
             "in + duplicated is not out + dropped + queued: a bug of ours, please report it",
         )
     });
-    let witness = (facts.witness_ok == Some(false)).then(|| {
+    let witness = (facts.witness == Some(Testimony::Contradicts)).then(|| {
         Reason::Witness
             .because("the witness contradicts the report: a bug of ours, please report it")
     });
@@ -196,20 +220,14 @@ fn notes(facts: &Facts) -> Vec<Finding<Note>> {
     let untouched = facts.clock_steps > 0 && facts.stamps_replaced == 0;
     let steal = facts.steal_ppm.filter(|&steal| steal > STEAL_PPM && !facts.is_late());
     [
-        (facts.log_lost_records > 0).then(|| {
-            let records = plural(facts.log_lost_records, "log record");
-            Note::LogIncomplete
-                .because(format!("{records} lost, verify stops at the first: log to a faster disk"))
-        }),
+        log_incomplete(facts),
         (implausible > 0).then(|| replaced(implausible, facts.arrivals)),
         (facts.queued > 0).then(|| {
             let were = if facts.queued == 1 { "was still on its" } else { "were still on their" };
             let packets = plural(facts.queued, "packet");
             Note::CutOff.because(format!("{packets} {were} way when the run ended"))
         }),
-        (facts.witness_ok == Some(true)).then(|| {
-            Note::WitnessAgrees.because("the witness's probes and captures agree with this report")
-        }),
+        witness(facts),
         (facts.uncut_udp_bursts > 0).then(|| {
             let bursts = plural(facts.uncut_udp_bursts, "UDP burst");
             Note::UdpBursts.because(format!(
@@ -248,6 +266,31 @@ fn notes(facts: &Facts) -> Vec<Finding<Note>> {
 /// `1 packet`, `1,500 packets`.
 fn plural(n: u64, what: &str) -> String {
     format!("{} {what}{}", units::count(n), if n == 1 { "" } else { "s" })
+}
+
+fn log_incomplete(facts: &Facts) -> Option<Finding<Note>> {
+    let (lost, cause) = (facts.log_lost_records, &facts.log_cause);
+    if lost == 0 && cause.is_none() {
+        return None;
+    }
+    let records = plural(lost, "log record");
+    Some(Note::LogIncomplete.because(match cause {
+        Some(cause) => format!("{records} lost, {cause}: log elsewhere"),
+        None => format!("{records} lost, verify stops at the first: log to a faster disk"),
+    }))
+}
+
+fn witness(facts: &Facts) -> Option<Finding<Note>> {
+    match facts.witness? {
+        Testimony::Agrees => Some(
+            Note::WitnessAgrees.because("the witness's probes and captures agree with this report"),
+        ),
+        Testimony::CannotTell => Some(Note::WitnessCannotTell.because(
+            "too few probes arrived for the witness to tell: `witness.untold` in the report",
+        )),
+        // A reason.
+        Testimony::Contradicts => None,
+    }
 }
 
 /// `1 of 500 arrival stamps was implausible`.

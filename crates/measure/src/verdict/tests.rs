@@ -67,6 +67,8 @@ fn every_reason_stands_alone() {
         (late(), Reason::Late),
         (lost(OwnLoss { receive_buffer: 1, ..none() }), Reason::ReceiveBuffer),
         (lost(OwnLoss { nfqueue_full: 1, ..none() }), Reason::NfqueueFull),
+        (lost(OwnLoss { malformed: 1, ..none() }), Reason::Malformed),
+        (lost(OwnLoss { gate_too_big: 1, ..none() }), Reason::GateTooBig),
         (lost(OwnLoss { hold_full: 1, ..none() }), Reason::HoldFull),
         (lost(OwnLoss { overdue_full: 1, ..none() }), Reason::OverdueFull),
         (lost(OwnLoss { flushed_by_kernel: 1, ..none() }), Reason::FlushedByKernel),
@@ -76,7 +78,7 @@ fn every_reason_stands_alone() {
         (Facts { wait_ppm: Some(10_001), late: 11, ..quiet() }, Reason::Starved),
         (stalled(), Reason::Stalled),
         (Facts { balanced: false, ..quiet() }, Reason::Unbalanced),
-        (Facts { witness_ok: Some(false), ..quiet() }, Reason::Witness),
+        (Facts { witness: Some(Testimony::Contradicts), ..quiet() }, Reason::Witness),
     ];
     for (facts, reason) in table {
         assert_eq!(reasons(&facts), [reason]);
@@ -219,7 +221,13 @@ fn spoiled() -> (Run, Directions, Histogram) {
     down.record(3 * MS);
     let mut directions = Directions::default();
     directions.up.lateness = up.lateness();
-    directions.up.lost_before = LostBefore { receive_buffer: 1, nfqueue_full: 2, unread_at_end: 7 };
+    directions.up.lost_before = LostBefore {
+        receive_buffer: 1,
+        nfqueue_full: 2,
+        malformed: 8,
+        too_big: 9,
+        unread_at_end: 7,
+    };
     directions.up.packets.dropped =
         BTreeMap::from([("hold_full".into(), 3), ("overdue_full".into(), 4), ("loss".into(), 99)]);
     directions.up.packets.arrived = 116;
@@ -254,20 +262,23 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
     let facts = {
         let granted = Granted { policy: Some("fifo 49".into()), ..Granted::default() };
         let host = Host { cpus: Some(2), granted, ..Host::default() };
-        Facts::new(&host, &run, &directions, &merged, Some(&Witness::default()))
+        let witness = Witness { disagreements: vec!["one".into()], ..Witness::default() };
+        Facts::new(&host, &run, &directions, &merged, Some(&witness))
     };
     let lost = OwnLoss {
         receive_buffer: 1,
         nfqueue_full: 2,
+        malformed: 8,
+        gate_too_big: 9,
         hold_full: 3,
         overdue_full: 4,
         flushed_by_kernel: 5,
         copies_failed: 7,
-        devices: 6,
+        devices: 4,
     };
-    assert_eq!(facts.lost.total(), 28);
+    assert_eq!(facts.lost.total(), 43, "of a device only what was to leave it");
     let expected = Facts {
-        arrivals: 126,
+        arrivals: 143,
         departures: 2_000,
         resolution_ns: merged.percentile_ns(999_000),
         late: 1,
@@ -295,7 +306,10 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
         balanced: true,
         log_lost_records: 4,
         peer_ended_early: true,
-        witness_ok: Some(false),
+        mtu_changed: false,
+        buffer_granted: false,
+        log_cause: None,
+        witness: Some(Testimony::Contradicts),
     };
     assert_eq!(facts, expected);
     // Rank ceil(0.999 x 2000) = 1998 lies among the departures 20 us late.
@@ -313,10 +327,12 @@ fn every_word_in_json_is_its_word_in_text() {
         stamps_implausible: 1,
         longest_gap_ns: Some(75_300 * MS),
         balanced: false,
-        witness_ok: Some(false),
+        witness: Some(Testimony::Contradicts),
         lost: OwnLoss {
             receive_buffer: 1_234_567,
             nfqueue_full: 1_234_567,
+            malformed: 1_234_567,
+            gate_too_big: 1_234_567,
             hold_full: 1_234_567,
             overdue_full: 1_234_567,
             flushed_by_kernel: 1_234_567,
@@ -326,7 +342,7 @@ fn every_word_in_json_is_its_word_in_text() {
         ..late()
     };
     let verdict = judge(&worst);
-    assert_eq!(verdict.reasons.len(), 15);
+    assert_eq!(verdict.reasons.len(), 17);
     for finding in &verdict.reasons {
         assert_eq!(serde_json::to_value(finding.word).unwrap(), finding.word.word());
         // So that the ten lines need not cut it: a label of 11 columns stands before it.
@@ -351,15 +367,16 @@ fn every_note_has_its_word_in_json_and_fits_its_line() {
         ..quiet()
     };
     let untouched = Facts { stamps_replaced: 0, clock_steps: n, departures: 0, ..facts.clone() };
-    let no_packets = Facts { arrivals: 0, ..quiet() };
-    let verdicts = [judge(&facts), judge(&untouched), judge(&no_packets)];
+    let no_packets = Facts { arrivals: 0, witness: Some(Testimony::Agrees), ..quiet() };
+    let silent = Facts { witness: Some(Testimony::CannotTell), ..quiet() };
+    let verdicts = [judge(&facts), judge(&untouched), judge(&no_packets), judge(&silent)];
     let mut words = std::collections::BTreeSet::new();
     for note in verdicts.iter().flat_map(|verdict| &verdict.notes) {
         assert_eq!(serde_json::to_value(note.word).unwrap(), note.word.word());
         assert!(note.text.len() <= 89, "{} columns: {}", note.text.len(), note.text);
         words.insert(note.word);
     }
-    assert_eq!(words.len(), 12);
+    assert_eq!(words.len(), 14);
 }
 
 #[test]
@@ -391,6 +408,66 @@ fn packets_still_held_and_uncut_bursts_are_notes_with_their_number() {
     let held = text(&Facts { queued: 1_500, ..quiet() });
     assert_eq!(held, "1,500 packets were still on their way when the run ended");
     assert!(text(&Facts { uncut_udp_bursts: 7, ..quiet() }).starts_with("7 UDP bursts"));
+}
+
+#[test]
+fn a_remedy_is_one_that_helps_here() {
+    let lost = |lost, change: fn(&mut Facts)| {
+        let mut facts = Facts { lost, ..quiet() };
+        change(&mut facts);
+        judge(&facts).reasons[0].text.clone()
+    };
+    let buffer = || OwnLoss { receive_buffer: 1, ..OwnLoss::default() };
+    assert!(lost(buffer(), |_| {}).ends_with("raise net.core.rmem_max or be real root"));
+    assert!(lost(buffer(), |f| f.buffer_granted = true).ends_with("lower the load, or gso=keep"));
+    let devices = || OwnLoss { devices: 1, ..OwnLoss::default() };
+    assert!(lost(devices(), |_| {}).ends_with("netdev_max_backlog"));
+    assert!(lost(devices(), |f| f.mtu_changed = true).ends_with("leave their MTU at 1500"));
+    let hold = OwnLoss { hold_full: 1, ..OwnLoss::default() };
+    assert!(lost(hold, |_| {}).contains("raise hold"));
+    let cause = Some("the disk was full".to_owned());
+    let log =
+        judge(&Facts { log_lost_records: 7, log_cause: cause, ..quiet() }).notes[0].text.clone();
+    assert_eq!(log, "7 log records lost, the disk was full: log elsewhere");
+    let none = judge(&Facts { tolerance_ns: 0, ..late() }).reasons[0].text.clone();
+    assert!(none.ends_with("give --late more than 0") && !none.contains("over 0"), "{none}");
+}
+
+#[test]
+fn frames_that_are_no_ip_are_no_loss_and_a_changed_mtu_is_seen() {
+    let of = |devices: Vec<Device>| {
+        let (run, mut directions) = (Run::default(), Directions::default());
+        directions.up.devices = devices;
+        Facts::new(&Host::default(), &run, &directions, &Histogram::new(), None)
+    };
+    let device = |rx_dropped, tx_dropped, mtu| Device {
+        rx_dropped,
+        tx_dropped,
+        mtu_bytes: Some(mtu),
+        ..Device::default()
+    };
+    let facts = of(vec![device(0, 0, 1_500), device(9, 0, 1_500)]);
+    assert_eq!((facts.lost.devices, facts.mtu_changed), (0, false));
+    // Both ends of a pair count what the far one refuses.
+    let facts = of(vec![device(0, 22, 9_000), device(22, 0, 1_500)]);
+    assert_eq!((facts.lost.devices, facts.mtu_changed), (22, true));
+}
+
+#[test]
+fn a_witness_that_saw_nothing_to_compare_is_a_note() {
+    let heard = |witness: &Witness| {
+        let (run, directions) = (Run::default(), Directions::default());
+        let host = Host::default();
+        let testimony = Facts::new(&host, &run, &directions, &Histogram::new(), Some(witness));
+        let facts = Facts { witness: testimony.witness, ..quiet() };
+        (reasons(&facts), notes(&facts))
+    };
+    let agrees = Witness { ok: true, ..Witness::default() };
+    assert_eq!(heard(&agrees), (vec![], vec![Note::WitnessAgrees]));
+    let untold = Witness { untold: vec!["no sample".into()], ..Witness::default() };
+    assert_eq!(heard(&untold), (vec![], vec![Note::WitnessCannotTell]));
+    let against = Witness { disagreements: vec!["3 probes differ".into()], ..untold };
+    assert_eq!(heard(&against), (vec![Reason::Witness], vec![]));
 }
 
 #[test]

@@ -21,6 +21,10 @@ pub enum Reason {
     ReceiveBuffer,
     /// Packets lost because the NFQUEUE was full.
     NfqueueFull,
+    /// Packets lost because a message of the kernel's was not understood.
+    Malformed,
+    /// Packets lost because the gate took them for larger than the MTU.
+    GateTooBig,
     /// Packets lost because the delay line's memory was full.
     HoldFull,
     /// Packets past due lost because they could not be released in time.
@@ -50,6 +54,8 @@ impl Reason {
             Self::ClockStep => "clock_step",
             Self::ReceiveBuffer => "receive_buffer",
             Self::NfqueueFull => "nfqueue_full",
+            Self::Malformed => "malformed",
+            Self::GateTooBig => "gate_too_big",
             Self::HoldFull => "hold_full",
             Self::OverdueFull => "overdue_full",
             Self::FlushedByKernel => "flushed_by_kernel",
@@ -90,6 +96,8 @@ pub enum Note {
     CutOff,
     /// The independent witness agrees.
     WitnessAgrees,
+    /// The independent witness saw too little to tell.
+    WitnessCannotTell,
     /// Bursts of UDP crossed uncut, so that packets are an estimate.
     UdpBursts,
     /// Something in the control block was no value, or no link can have it.
@@ -112,6 +120,7 @@ impl Note {
             Self::PeerEndedEarly => "peer_ended_early",
             Self::CutOff => "cut_off",
             Self::WitnessAgrees => "witness_agrees",
+            Self::WitnessCannotTell => "witness_cannot_tell",
             Self::UdpBursts => "udp_bursts",
             Self::IgnoredStores => "ignored_stores",
             Self::IdleQueue => "idle_queue",

@@ -23,6 +23,11 @@ pub enum Disagreement {
         /// What was allowed, either way, in ns.
         bound_ns: u64,
     },
+}
+
+/// One reason for which the witness cannot tell whether the account is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untold {
     /// There is nothing to compare times by.
     NoSamples {
         /// Which difference has none.
@@ -90,6 +95,13 @@ impl fmt::Display for Disagreement {
                 f,
                 "{difference}: {p50_ns} ns at the median, at most {bound_ns} ns either way expected"
             ),
+        }
+    }
+}
+
+impl fmt::Display for Untold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::NoSamples { difference } => write!(f, "{difference}: not one probe has both"),
             Self::ObserversLost { probes } => {
                 write!(

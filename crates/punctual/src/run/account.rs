@@ -126,21 +126,28 @@ impl DirectionAccount {
         &self.lateness
     }
 
-    /// Fills in what the report says of delays, lateness, rate, flows and changes.
-    pub(super) fn fill(&self, direction: &mut report::Direction) {
-        direction.delay = report::Delays {
-            total: self.delays.total.distribution(),
-            queue: self.delays.queue.distribution(),
-            serialisation: self.delays.serialisation.distribution(),
-            pacing: self.delays.pacing.distribution(),
-            propagation: self.delays.propagation.distribution(),
-            ingest: self.delays.ingest.distribution(),
+    /// What the report says of delays, lateness, rate, flows and changes; the rest is empty.
+    pub(super) fn report(&self) -> report::Direction {
+        let Delays { total, queue, serialisation, pacing, propagation, ingest } = &self.delays;
+        let (flows, flows_rest) = self.flows.report();
+        let mut direction = report::Direction {
+            delay: report::Delays {
+                total: total.distribution(),
+                queue: queue.distribution(),
+                serialisation: serialisation.distribution(),
+                pacing: pacing.distribution(),
+                propagation: propagation.distribution(),
+                ingest: ingest.distribution(),
+            },
+            lateness: self.lateness.lateness(),
+            rate: self.rate.rate(),
+            flows,
+            flows_rest,
+            ..report::Direction::default()
         };
-        direction.lateness = self.lateness.lateness();
-        direction.rate = self.rate.rate();
         direction.queue.delays = self.classes.report();
-        (direction.flows, direction.flows_rest) = self.flows.report();
-        self.changes.fill(direction);
+        self.changes.fill(&mut direction);
+        direction
     }
 
     /// A packet's number on this lane, from the half of it that its handle carries.

@@ -45,6 +45,8 @@ pub(super) struct GateCounts {
     pub rule: RuleCount,
     /// Dropped because the queue was at its length.
     pub queue_full: u64,
+    /// Not forwarded, and so never seen by the rules: larger than the MTU.
+    pub too_big: u64,
 }
 
 impl Gate {
@@ -75,7 +77,12 @@ impl Gate {
                 bytes: both.iter().map(|count| count.bytes).sum(),
             }
         };
-        Ok([0, 1].map(|direction| GateCounts { rule: sum(direction), queue_full: full[direction] }))
+        let too_big = lab.gate().within(|| [links::GATE_IN, links::GATE_OUT].map(too_big))?;
+        Ok([0, 1].map(|direction| GateCounts {
+            rule: sum(direction),
+            queue_full: full[direction],
+            too_big: too_big[direction],
+        }))
     }
 
     fn open_here(links: &Links, support: Support) -> Result<(Self, [Sockets; 2])> {
@@ -124,6 +131,18 @@ impl Sockets {
         let egress = payloads.then(|| Egress::open(&links::egress(device, MTU))).transpose()?;
         Ok(Self { queue, egress })
     }
+}
+
+/// IPv6 packets that came in by `device` and were answered with Packet Too Big. Bursts of more than
+/// 64 KB (BIG TCP) are among them: the kernel counts the jumbo header (RFC 2675), which no segment
+/// will carry, to the size of each.
+fn too_big(device: &str) -> u64 {
+    // Without IPv6 there is no such file, and no such packet.
+    let path = format!("/proc/thread-self/net/dev_snmp6/{device}");
+    let counters = std::fs::read_to_string(path).unwrap_or_default();
+    let mut lines = counters.lines().filter_map(|line| line.split_once(char::is_whitespace));
+    let counter = lines.find(|(name, _)| *name == "Ip6InTooBigErrors");
+    counter.and_then(|(_, count)| count.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Queue numbers of up and down; they are the gate's own.

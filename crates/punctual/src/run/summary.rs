@@ -1,6 +1,6 @@
 //! The report of a run, put together from what everybody counted.
 
-use punctual_linux::driver::{LaneCounts, Policy, Stopped};
+use punctual_linux::driver::{LaneCounts, Policy, StampCounts, Stopped};
 use punctual_linux::host::Host;
 use punctual_linux::lab::{DeviceStatistics, links};
 use punctual_linux::netfilter::Support;
@@ -90,45 +90,80 @@ pub(super) fn take_apart(
     (end, lanes)
 }
 
-/// The section of one direction.
+/// The section of one direction. Counts are taken apart by name, and the section put together
+/// without defaults: what is counted and not reported does not compile.
 pub(super) fn direction(
     lane: &LaneEnd,
     gate: GateCounts,
     statistics: &[Vec<DeviceStatistics>; 2],
 ) -> Direction {
-    let LaneEnd { snapshot, counts, config, .. } = lane;
-    let mut direction = Direction {
+    let LaneEnd { direction: way, config, limit_asked: _, account, snapshot, counts, wakes } = lane;
+    let LaneCounts {
+        receive_buffer,
+        flushed,
+        malformed,
+        unread,
+        uncut_udp_bursts,
+        unkept,
+        unsent,
+        longest_gap,
+        stamps,
+    } = *counts;
+    let GateCounts { rule, queue_full: nfqueue_full, too_big } = gate;
+    let Direction {
+        queue: own,
+        delay,
+        lateness,
+        rate,
+        flows,
+        flows_rest,
+        changes,
+        changes_omitted,
+        ignored,
+        ..
+    } = account.report();
+    Direction {
         link: in_force(config, lane.limit_asked),
-        queue: queue(config, snapshot),
+        queue: report::Queue { delays: own.delays, ..queue(config, snapshot) },
         gso: bursts(config).to_owned(),
         packets: packets(snapshot),
+        uncut_udp_bursts,
         lost_before: report::LostBefore {
-            receive_buffer: counts.receive_buffer,
-            nfqueue_full: gate.queue_full,
-            ..report::LostBefore::default()
+            receive_buffer,
+            nfqueue_full,
+            malformed,
+            too_big,
+            unread_at_end: unread,
         },
-        flushed_by_kernel: counts.flushed,
-        copies_failed: counts.unsent + counts.unkept,
+        flushed_by_kernel: flushed,
+        copies_failed: unsent + unkept,
         bytes: bytes(snapshot),
-        wakes: lane.wakes.clone(),
-        stamps: report::Stamps {
-            raised: counts.stamps.raised,
-            future: counts.stamps.future,
-            stale: counts.stamps.stale,
-            clock_steps: counts.stamps.clock_steps,
-            step_touched: counts.stamps.step_touched,
-            longest_gap_ns: Some(difference_ns(counts.longest_gap.as_nanos(), 0)),
-        },
-        rule_counter: Some(report::RuleCounter {
-            packets: gate.rule.packets,
-            bytes: gate.rule.bytes,
-        }),
-        devices: devices(lane.direction, statistics),
-        ..Direction::default()
-    };
-    lane.account.fill(&mut direction);
-    direction.impairments = impairments(config, snapshot, &direction.delay);
-    direction
+        impairments: impairments(config, snapshot, &delay),
+        delay,
+        lateness,
+        wakes: wakes.clone(),
+        rate,
+        stamps: stamps_section(stamps, longest_gap),
+        rule_counter: Some(report::RuleCounter { packets: rule.packets, bytes: rule.bytes }),
+        devices: devices(*way, statistics),
+        flows,
+        flows_rest,
+        changes,
+        changes_omitted,
+        ignored,
+    }
+}
+
+fn stamps_section(counts: StampCounts, longest_gap: Duration) -> report::Stamps {
+    let StampCounts { raised, future, stale, clock_steps, step_touched } = counts;
+    report::Stamps {
+        raised,
+        future,
+        stale,
+        clock_steps,
+        step_touched,
+        longest_gap_ns: Some(difference_ns(longest_gap.as_nanos(), 0)),
+    }
 }
 
 /// Fates so far.
@@ -220,8 +255,18 @@ fn devices(way: Way, [before, after]: &[Vec<DeviceStatistics>; 2]) -> Vec<report
             let receives = in_when_up == (way == Way::Up);
             report::Device {
                 name: name.to_owned(),
-                rx_dropped: if receives { now.rx_dropped - then.rx_dropped } else { 0 },
-                tx_dropped: if receives { 0 } else { now.tx_dropped - then.tx_dropped },
+                // A device that was made anew counts from 0.
+                rx_dropped: if receives {
+                    now.rx_dropped.saturating_sub(then.rx_dropped)
+                } else {
+                    0
+                },
+                tx_dropped: if receives {
+                    0
+                } else {
+                    now.tx_dropped.saturating_sub(then.tx_dropped)
+                },
+                mtu_bytes: Some(now.mtu.into()),
             }
         })
         .collect();
@@ -270,6 +315,7 @@ pub(super) fn host(
             cpu_dma_latency_ns: first.filter(|driver| driver.idle_held).map(|_| 0),
             memory_locked: None,
             receive_buffer_bytes: u64::try_from(receive_buffer).ok(),
+            receive_buffer_asked_bytes: u64::try_from(RECEIVE_BUFFER).ok(),
             // Asked for and not refused; what the kernel makes of it cannot be asked.
             nfqueue_length_packets: None,
             hold_limit_bytes: Some(super::hold_limit(host)),

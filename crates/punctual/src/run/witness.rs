@@ -8,7 +8,7 @@ use punctual_linux::clock::monotonic;
 use punctual_linux::lab::{Lab, LabConfig, links};
 use punctual_linux::observe::{Witness, WitnessConfig, WitnessData, WitnessPlaces};
 use punctual_linux::wait;
-use punctual_measure::witness::Bounds;
+use punctual_measure::witness::{Admitted, Bounds};
 use punctual_measure::{Distribution, report};
 use punctual_sched::{Duration, LinkConfig};
 
@@ -27,7 +27,7 @@ impl RunWitness {
     /// marks the probes.
     pub(super) fn start(lab: &Lab, link: &LinkConfig, run: u64) -> Result<Self> {
         let bare = bare_one_way_delay(run).context("cannot measure the bare path")?;
-        let linger = LINGER + link.delay + link.jitter;
+        let linger = LINGER + link.greatest_latency();
         let config = WitnessConfig { linger, ..config(lab, run) };
         let witness = Witness::start(&places(lab), &config)?;
         Ok(Self { witness, bare, linger })
@@ -54,20 +54,37 @@ pub(super) struct Testimony {
 }
 
 impl Testimony {
-    /// Sets it against the driver's account of the same probes.
+    /// Sets it against the driver's account of the same probes, and what `up` admits as lost.
     ///
     /// From a capture to the hook a packet takes its time like any other on this machine: up to
-    /// half of the bare path's is no contradiction, where that is more than the usual 20 us.
-    pub(super) fn against(&self, ledger: &ProbeLedger) -> report::Witness {
+    /// half of what a tenth of the bare path's packets exceed is no contradiction, where that is more
+    /// than the usual 20 us. (The bare path is measured before the run, when less runs beside it.)
+    pub(super) fn against(&self, ledger: &ProbeLedger, up: &report::Direction) -> report::Witness {
         let one_way = self.bare.p50_ns.unwrap_or(0).max(0).unsigned_abs();
         let usual = Bounds::with_bare_path(one_way);
+        let slow = self.bare.p90_ns.unwrap_or(0).max(0).unsigned_abs();
         let bounds = Bounds {
-            arrival_ns: usual.arrival_ns.max(one_way / 2),
-            departure_ns: usual.departure_ns.max(one_way / 2),
+            arrival_ns: usual.arrival_ns.max(slow / 2),
+            departure_ns: usual.departure_ns.max(slow / 2),
             ..usual
         };
-        let findings = compare(&self.data, ledger, &bounds);
+        let findings = compare(&self.data, ledger, admitted(up), &bounds);
         report::Witness { bare_one_way_delay: Some(self.bare.clone()), ..findings.section() }
+    }
+}
+
+/// What the direction's report says was lost outside the link.
+fn admitted(up: &report::Direction) -> Admitted {
+    // In the order in which packets pass them: two towards the gate, two behind it.
+    let dropped = up.devices.iter().map(report::Device::dropped);
+    let (towards, behind): (Vec<_>, Vec<_>) =
+        dropped.enumerate().partition(|(place, _)| *place < 2);
+    let sum = |places: Vec<(usize, u64)>| places.into_iter().map(|(_, n)| n).sum();
+    Admitted {
+        before_gate: sum(towards),
+        before_account: up.lost_before.total() + up.lost_before.unread_at_end,
+        after_account: up.flushed_by_kernel + up.copies_failed,
+        behind_gate: sum(behind),
     }
 }
 

@@ -48,6 +48,12 @@ fn of_bursts_they_count_the_same_bytes() {
     assert_eq!(report.up.gso, "keep");
     let [sent, received] = &ended.results()[..] else { panic!("{}", ended.text()) };
     assert_eq!(number(&sent["sent"]), report.up.seen(), "wire packets");
+    let bursts = report.up.figure("uncut_udp_bursts");
+    // Each is two to ten packets; the sender may have had less to send at a time.
+    let further = report.up.arrived - rule(&report.up).0;
+    assert!((bursts..=bursts * 9).contains(&further), "{bursts} bursts: {:#}", report.up.json);
+    assert!(bursts > 0);
+    assert!(report.notes().contains(&"udp_bursts".to_owned()), "{:#}", report.json);
     assert_eq!(number(&received["received"]), report.up.departed - report.up.flushed);
     each_further_segment_adds_its_headers(&report.up, 28);
 }

@@ -11,6 +11,7 @@ pub(crate) fn tests() -> Vec<Test> {
         datagrams_without_payload_pass,
         ten_thousand_packets_at_once_each_have_a_fate,
         an_icmp_error_crosses_the_link_to_the_sender,
+        bursts_larger_than_64_kb_are_counted_where_the_gate_refuses_them,
     ]
     .into()
 }
@@ -86,4 +87,27 @@ fn an_icmp_error_crosses_the_link_to_the_sender() {
     assert!(refused > 0 && report.down.departed >= refused, "{:#}", report.down.json);
     assert_eq!(report.up.departed, 30);
     ended.replays(&report);
+}
+
+/// BIG TCP. Only root may set this size, and not every iproute2 can.
+fn bursts_larger_than_64_kb_are_counted_where_the_gate_refuses_them() {
+    let ended = Run::new("delay=2ms")
+        .peer(&format!("\"$P\" traffic tcp-receive [::]:{PORT} >/dev/null"))
+        .sh(&format!(
+            "ip link set link0 gso_max_size 400000 2>/dev/null || exit 9; \
+             \"$P\" traffic tcp-send \"[$PUNCTUAL_PEER6]:{PORT}\" --duration 1s >/dev/null; \
+             awk '$1 == \"Ip6OutRequests\" {{ print $2 }}' /proc/net/snmp6"
+        ))
+        .finish();
+    if ended.status == 9 {
+        println!("(the size of bursts cannot be set)");
+        return;
+    }
+    let report = ended.report();
+    let sent = number(&ended.results()[0]);
+    let (seen, refused) =
+        (report.up.figure("rule_counter.packets"), report.up.figure("lost_before.too_big"));
+    // The connection's end may come after the look, and multicast reports are not forwarded.
+    assert!(sent.abs_diff(seen + refused) <= 5, "{sent}: {:#}", report.up.json);
+    assert_eq!(report.reasons().contains(&"gate_too_big".to_owned()), refused > 0);
 }

@@ -54,6 +54,12 @@ impl Report {
         reasons.iter().map(|reason| text(&reason["word"])).collect()
     }
 
+    /// The words of the verdict's notes.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let notes = self.json["verdict"]["notes"].as_array().expect("notes are a list");
+        notes.iter().map(|note| text(&note["word"])).collect()
+    }
+
     pub(crate) fn run(&self) -> &Value {
         &self.json["run"]
     }
@@ -72,13 +78,13 @@ impl Direction {
             departed: number(&packets["out"]),
             dropped: drops.collect(),
             marked: number(&packets["marked"]),
-            lost_before: number(&lost["receive_buffer"]) + number(&lost["nfqueue_full"]),
+            lost_before: ["receive_buffer", "nfqueue_full", "malformed", "too_big"]
+                .map(|place| number(&lost[place]))
+                .into_iter()
+                .sum(),
             unread_at_end: number(&lost["unread_at_end"]),
             flushed: number(&json["flushed_by_kernel"]),
-            devices: devices
-                .iter()
-                .map(|device| number(&device["rx_dropped"]) + number(&device["tx_dropped"]))
-                .sum(),
+            devices: devices.iter().map(|device| number(&device["tx_dropped"])).sum(),
             json: json.clone(),
         };
         let (duplicated, queued) = (number(&packets["duplicated"]), number(&packets["queued"]));
