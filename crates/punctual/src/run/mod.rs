@@ -9,6 +9,7 @@ mod gate;
 mod impairments;
 mod links;
 mod live;
+mod outputs;
 mod remotes;
 mod session;
 mod summary;
@@ -17,39 +18,36 @@ pub(crate) mod tables;
 mod witness;
 
 use std::ffi::OsString;
-use std::fs::{File, TryLockError};
-use std::io::{Write, stdout};
 use std::mem::ManuallyDrop;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use punctual_linux::fault::Faults;
 use punctual_linux::host::Host;
 use punctual_linux::process::SignalFd;
 use punctual_linux::process::signals::outlive_file_size_limit;
-use punctual_measure::Report;
-use punctual_measure::report::{queues, text};
 use punctual_sched::LinkConfig;
 use punctual_sched::impair::Correlated;
 
 use crate::cli::RunOptions;
 use crate::failure::Failure;
-use crate::{log, runtime};
+use crate::runtime;
 
 use self::links::Links;
+use self::outputs::Outputs;
 use self::session::Finished;
 
 /// Runs the command and returns the exit status of punctual.
 pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     let request = Request::check(options)?;
-    let outputs = Outputs::open(options)?;
+    let mut outputs = Outputs::open(options)?;
     // Before any other thread exists, so that signals are blocked in all of them. They stay so: one
     // that comes after the command's end must neither cut the report off nor take the place of the
     // command's status.
     let signals = SignalFd::new().context("cannot take over signals")?;
     let signals = ManuallyDrop::new(signals);
     outlive_file_size_limit().context("cannot ignore SIGXFSZ")?;
-    let finished = session::run(&request, &signals)?;
+    let finished = session::run(&request, &signals, &mut outputs)?;
     outputs.write(&finished.report, options.quiet)?;
     Ok(exit_status(&finished, options.fail_unless_ok))
 }
@@ -131,71 +129,6 @@ fn command_or_shell(command: &[OsString]) -> Vec<OsString> {
 fn fresh_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()
-}
-
-/// Where the results go, opened before anything is started.
-struct Outputs<'a> {
-    report: Option<(&'a Path, Option<File>)>,
-    /// Held, for the lock on it; the log is written through a descriptor of its own.
-    _log: Option<File>,
-}
-
-impl<'a> Outputs<'a> {
-    fn open(options: &'a RunOptions) -> Result<Self, Failure> {
-        let log = options.log.as_deref().map(|path| create("--log", path)).transpose()?;
-        let report = options.report.as_deref().map(|path| {
-            let file = if path == Path::new("-") { None } else { Some(create("--report", path)?) };
-            Ok::<_, Failure>((path, file))
-        });
-        let report = report.transpose()?;
-        // Emptied only now: until here it may be another run's.
-        for file in log.iter().chain(report.iter().filter_map(|(_, file)| file.as_ref())) {
-            if file.metadata()?.is_file() {
-                file.set_len(0)?;
-            }
-        }
-        Ok(Self { report, _log: log })
-    }
-
-    fn write(self, report: &Report, quiet: bool) -> Result<(), Failure> {
-        // The report first: the summary's reader may be gone or slow.
-        let written = self.write_report(report);
-        if !quiet {
-            crate::tell((text(report) + &queues(report)).trim_end());
-        }
-        written
-    }
-
-    fn write_report(self, report: &Report) -> Result<(), Failure> {
-        let Some((path, file)) = self.report else { return Ok(()) };
-        let mut json = serde_json::to_vec_pretty(report)?;
-        json.push(b'\n');
-        let written = match file {
-            Some(mut file) => file.write_all(&json),
-            None => stdout().write_all(&json),
-        };
-        written.map_err(|error| {
-            anyhow::anyhow!("--report: cannot write {}: {error}", path.display()).into()
-        })
-    }
-}
-
-/// Opens or makes the file, and locks it, so that no other output is written into it: neither one
-/// of this run nor one of another.
-fn create(option: &str, path: &Path) -> Result<File, Failure> {
-    let refused =
-        |error| Failure::usage(format!("{option}: cannot create {}: {error}", path.display()));
-    let file = log::open(path, false).map_err(refused)?;
-    if file.metadata().map_err(refused)?.is_file()
-        && matches!(file.try_lock(), Err(TryLockError::WouldBlock))
-    {
-        return Err(Failure::usage(format!(
-            "{option}: {} is being written: by another run, or --report and --log name the same \
-             file",
-            path.display()
-        )));
-    }
-    Ok(file)
 }
 
 fn exit_status(finished: &Finished, fail_unless_ok: bool) -> u8 {

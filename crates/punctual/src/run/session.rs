@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use punctual_linux::clock::{Offset, monotonic, process_cpu, realtime};
 use punctual_linux::driver::Lane;
 use punctual_linux::host;
@@ -25,6 +25,7 @@ use super::drivers::{Drivers, clock_steps};
 use super::gate::{Gate, GateCounts, Sockets};
 use super::links::Links;
 use super::live::LiveLine;
+use super::outputs::Outputs;
 use super::summary::{self, DriverEnd, LaneEnd};
 use super::supervise::{Ended, Interrupted, Supervisor};
 use super::witness::{RunWitness, Testimony};
@@ -45,13 +46,19 @@ pub(super) struct Finished {
 }
 
 /// Runs what is asked for.
-pub(super) fn run(request: &Request<'_>, signals: &SignalFd) -> Result<Finished, Failure> {
+pub(super) fn run(
+    request: &Request<'_>,
+    signals: &SignalFd,
+    outputs: &mut Outputs,
+) -> Result<Finished, Failure> {
     // Before any other thread exists: a user namespace can only be made by a process that has one.
     let entered =
         user::enter(&request.faults).map_err(|refusal| refused(&refusal, &refusal.remedy()))?;
     Probe::run(&request.faults).map_err(|lack| refused(&lack, &lack.remedy()))?;
     let directory = RunDirectory::claim(&request.base, request.options.name.as_deref())?;
     let session = Session::open(request, &entered, directory)?;
+    // Nothing can be refused any more.
+    outputs.begin().context("cannot empty the report")?;
     session.run(signals).map_err(|error| match error.downcast_ref::<Interrupted>() {
         Some(Interrupted(signal)) => Failure::Interrupted(*signal),
         None => Failure::Own(error),
@@ -145,7 +152,7 @@ impl<'a> Session<'a> {
         );
         let run = run_section(request, &name, &beginning, &observed, log.as_ref());
         let status = observed.ended.status;
-        let witness = observed.witness();
+        let witness = observed.witness(&directions);
         let report = summary::conclude(host, run, directions, &lateness, witness);
         Ok(Finished { status, report })
     }
@@ -249,9 +256,9 @@ impl Observed {
 }
 
 impl Observed {
-    fn witness(&self) -> Option<report::Witness> {
+    fn witness(&self, directions: &Directions) -> Option<report::Witness> {
         let ledger = self.lanes.iter().find_map(|lane| lane.account.ledger())?;
-        Some(self.testimony.as_ref()?.against(ledger))
+        Some(self.testimony.as_ref()?.against(ledger, &directions.up))
     }
 }
 
@@ -384,6 +391,7 @@ fn run_section(
             path: path.display().to_string(),
             bytes: summary.bytes,
             lost_records: summary.unwritten.iter().sum(),
+            cause: summary.cause(),
         }),
     }
 }
