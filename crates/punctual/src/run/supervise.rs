@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use anyhow::{Context, Result, bail};
 use punctual_linux::clock::monotonic;
 use punctual_linux::lab::Lab;
+use punctual_linux::process::signals::Received;
 use punctual_linux::process::{Event, Exit, Processes, SignalFd, Who, port_listening};
 use punctual_linux::wait;
 use punctual_sched::{Duration, Instant};
@@ -34,6 +35,9 @@ pub(super) struct Supervisor<'a> {
     hurry: bool,
     /// Signals that came from processes, to tell an urgent caller from a patient one.
     requests: u32,
+    /// The command was to be killed; when it has not ended by then, its init does not do as it is
+    /// told.
+    kill_by: Option<Instant>,
     notes: Vec<String>,
 }
 
@@ -77,6 +81,7 @@ impl<'a> Supervisor<'a> {
             all_gone: false,
             hurry: false,
             requests: 0,
+            kill_by: None,
             notes: Vec::new(),
         }
     }
@@ -125,6 +130,9 @@ impl<'a> Supervisor<'a> {
                 break status;
             }
             if stop_at.is_some_and(|at| monotonic() >= at) {
+                if next_signal == SIGKILL {
+                    self.expect_its_end();
+                }
                 self.processes.stop_command(next_signal).context("cannot stop the command")?;
                 stop_at = Some(monotonic() + TERM_PATIENCE);
                 next_signal = SIGKILL;
@@ -180,17 +188,34 @@ impl<'a> Supervisor<'a> {
         let now = monotonic();
         let span = until.map_or(TICK, |until| until.since(now).min(TICK));
         let mut fds = [
-            PollFd::from_borrowed_fd(self.processes.fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.processes.fd(), PollFlags::IN),
         ];
-        wait::any_readable(&mut fds, Some(span)).context("cannot wait for the run")?;
+        // The socket of an init that is gone is readable for ever.
+        let open = if self.processes.is_over() { 1 } else { 2 };
+        wait::any_readable(&mut fds[..open], Some(span)).context("cannot wait for the run")?;
         while let Some(event) = self.processes.next_event().context("lost the run's init")? {
             self.event(event)?;
         }
         while let Some(signal) = self.signals.next().context("cannot read signals")? {
-            self.signal(signal.signal, signal.from_terminal)?;
+            self.signal(signal)?;
         }
+        self.enforce()?;
         (self.tick)()
+    }
+
+    /// Kills the init, and with it the command, when it was told to kill that and did not: somebody
+    /// stopped it.
+    fn enforce(&mut self) -> Result<()> {
+        let due = self.kill_by.is_some_and(|by| monotonic() >= by);
+        if !due || self.command.is_some() {
+            return Ok(());
+        }
+        crate::tell("punctual: the run's init does not answer: it is killed, and the run with it");
+        self.processes.kill_init().context("cannot kill the run's init")?;
+        self.command = Some(128 + SIGKILL);
+        (self.command_gone, self.all_gone) = (true, true);
+        Ok(())
     }
 
     fn event(&mut self, event: Event) -> Result<()> {
@@ -219,21 +244,33 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// The terminal's signals have reached the command already; those of processes are handed on.
-    fn signal(&mut self, signal: i32, from_terminal: bool) -> Result<()> {
+    /// The terminal's signals have reached the command already; all others are handed on.
+    fn signal(&mut self, received: Received) -> Result<()> {
         if !self.command_started {
-            return Err(Interrupted(signal).into());
+            return Err(Interrupted(received.signal).into());
         }
         if self.command.is_some() {
-            self.hurry = true;
+            self.hurry |= received.asks_to_end();
             return Ok(());
         }
-        if from_terminal {
+        if received.from_terminal {
             return Ok(());
         }
-        self.requests += 1;
-        let signal = if self.requests >= IMPATIENT { SIGKILL } else { signal };
-        self.processes.signal_command(signal).context("cannot hand a signal to the command")
+        self.requests += u32::from(received.asks_to_end());
+        let impatient = received.asks_to_end() && self.requests >= IMPATIENT;
+        self.signal_command(if impatient { SIGKILL } else { received.signal })
+    }
+
+    fn signal_command(&mut self, signal: i32) -> Result<()> {
+        if signal == SIGKILL {
+            self.expect_its_end();
+        }
+        self.processes.signal_command(signal).context("cannot signal the command")
+    }
+
+    /// The init is told to kill the command now.
+    fn expect_its_end(&mut self) {
+        self.kill_by.get_or_insert(monotonic() + KILL_PATIENCE);
     }
 }
 
@@ -254,6 +291,8 @@ const PORT_POLL: Duration = Duration::from_millis(50);
 const EMPTY_POLL: Duration = Duration::from_millis(10);
 /// From SIGTERM to SIGKILL.
 const TERM_PATIENCE: Duration = Duration::from_secs(2);
+/// From SIGKILL by way of the init to that of the init itself.
+const KILL_PATIENCE: Duration = Duration::from_secs(1);
 /// The third request of a process to stop is met with SIGKILL.
 const IMPATIENT: u32 = 3;
 const SIGTERM: i32 = 15;

@@ -21,6 +21,9 @@ pub(crate) fn tests() -> Vec<Test> {
         a_program_wrapped_in_a_shell_has_time_to_end,
         what_ignores_the_request_to_end_is_killed,
         signals_are_handed_to_the_command,
+        signals_of_an_agreement_are_handed_on_and_are_no_request_to_end,
+        a_terminal_that_goes_away_ends_the_run_that_leads_its_session,
+        an_init_that_was_stopped_makes_no_run_immortal,
         the_third_request_to_stop_is_not_refused,
         a_signal_before_the_command_ends_the_run,
         fail_unless_ok_exits_with_three,
@@ -178,6 +181,61 @@ fn signals_are_handed_to_the_command() {
         ended.report_after(7);
         assert_eq!(ended.stdout, format!("ready\ngot {name}\n").as_bytes());
     }
+}
+
+fn signals_of_an_agreement_are_handed_on_and_are_no_request_to_end() {
+    let script = "n=0; trap 'n=$((n+1)); echo got $n' USR1 USR2 ALRM; \
+                  trap 'echo bye $n; exit 7' TERM; echo got 0; while :; do sleep 0.05; done";
+    let running = Run::new("").sh(script).start();
+    for (got, signal) in
+        [("0", Signal::USR1), ("1", Signal::USR2), ("2", Signal::ALARM), ("3", Signal::USR1)]
+    {
+        running.stdout.says(&format!("got {got}\n"));
+        running.signal(signal);
+    }
+    running.stdout.says("got 4\n");
+    running.signal(Signal::TERM);
+    let ended = running.wait();
+    ended.report_after(7);
+    assert!(ended.text().ends_with("bye 4\n"), "{}", ended.text());
+}
+
+/// As `ssh -t host punctual run ...`: the kernel tells the session's leader alone.
+fn a_terminal_that_goes_away_ends_the_run_that_leads_its_session() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal can be had");
+    rustix::io::fcntl_setfd(&terminal, rustix::io::FdFlags::CLOEXEC).expect("it is ours");
+    grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("it is ours");
+    let name = ptsname(&terminal, Vec::new()).expect("it has a name");
+    let name = name.to_str().expect("it is ASCII");
+    let script = "trap 'echo hung up; exit 7' HUP; echo ready; while :; do sleep 0.05; done";
+    let under = format!("exec setsid -c \"$P\" \"$@\" <{name}");
+    let running = Run::new("").under(&under, "").sh(script).start();
+    running.stdout.says("ready");
+    drop(terminal);
+    let ended = running.wait();
+    ended.report_after(7);
+    assert_eq!(ended.text(), "ready\nhung up\n");
+}
+
+fn an_init_that_was_stopped_makes_no_run_immortal() {
+    let stopped = |options: &[&str]| {
+        let script = "echo ready; exec sleep 1000";
+        let running = Run::new("").options(options.iter().copied()).sh(script).start();
+        running.stdout.says("ready");
+        running.signal_init(Signal::STOP);
+        running
+    };
+    let running = stopped(&[]);
+    for _ in 0..3 {
+        running.signal(Signal::TERM);
+        running.goes_on_for(std::time::Duration::from_millis(100));
+    }
+    let ended = running.wait();
+    ended.report_after(137);
+    assert!(ended.stderr.contains("the run's init does not answer"), "{}", ended.stderr);
+    // 300 ms, 2 s to SIGKILL, a second to that of the init.
+    stopped(&["--duration", "300ms"]).wait().report_after(137);
 }
 
 fn the_third_request_to_stop_is_not_refused() {
