@@ -71,14 +71,43 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(problem) | Self::Declined(problem) => f.write_str(problem),
             Self::Refused(what) => write!(f, "{}{what}", Self::REFUSED),
-            Self::Own(error) => write!(f, "{error:#}"),
+            Self::Own(error) => f.write_str(&chain(error)),
             Self::Interrupted(signal) => write!(f, "stopped by signal {signal}"),
         }
     }
 }
 
+/// The error and its causes, without those that the one before has told already.
+fn chain(error: &anyhow::Error) -> String {
+    let causes = error.chain().map(ToString::to_string);
+    causes
+        .reduce(
+            |told, cause| {
+                if told.ends_with(&cause) { told } else { format!("{told}: {cause}") }
+            },
+        )
+        .unwrap_or_default()
+}
+
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::Own(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot open the device: {0}")]
+        struct Device(#[from] std::io::Error);
+        let cause = || std::io::Error::from_raw_os_error(24);
+        let failure = Failure::Own(anyhow::Error::new(Device(cause())).context("no run"));
+        assert_eq!(failure.to_string(), format!("no run: cannot open the device: {}", cause()));
+        let failure = Failure::Own(anyhow::Error::new(cause()).context("no run"));
+        assert_eq!(failure.to_string(), format!("no run: {}", cause()));
     }
 }

@@ -80,8 +80,32 @@ fn report_failure(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.status())
 }
 
-/// Writes a message and a line's end to standard error, at once. Where that cannot be written (a
-/// closed pipe, a full disk) there is nobody to tell, and the work goes on.
+/// Writes a message to standard error, at once, as one line of a bounded length: what it echoes may
+/// be anything. Where that cannot be written (a closed pipe, a full disk) there is nobody to tell, and
+/// the work goes on.
 pub(crate) fn tell(message: impl Display) {
-    let _ = std::io::stderr().write_all(format!("{message}\n").as_bytes());
+    tell_lines(&one_line(&message.to_string()));
+}
+
+/// The same of text that may have several lines, all of it our own.
+pub(crate) fn tell_lines(text: &str) {
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
+}
+
+/// `message` with escapes for what would break the line or command the terminal, and long words cut.
+fn one_line(message: &str) -> String {
+    punctual_sched::words::brief(&punctual_measure::units::visible(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[test]
+    fn a_message_is_one_line_whatever_it_echoes() {
+        let shown = one_line("--both: \"a\nb\u{1b}[2J\" is no rate");
+        assert_eq!(shown, "--both: \"a\\nb\\u{1b}[2J\" is no rate");
+        let long = one_line(&format!("--cc: {} is unknown", "\u{7}".repeat(900_000)));
+        assert!(long.len() < 100 && long.ends_with("... is unknown"), "{long}");
+    }
 }

@@ -132,6 +132,8 @@ fn in_one_line(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
     let number = before.matches('\n').count();
     let line = text.lines().nth(number).unwrap_or_default().trim();
+    let cut = line.char_indices().nth(LONGEST_ECHO).map(|(at, _)| format!("{}...", &line[..at]));
+    let shown = cut.as_deref().unwrap_or(line);
     let message = error.message().replace('\n', ", ");
     // TOML takes `loss.at` for an entry of a table `loss`, which there cannot be beside a value.
     let nested = text.lines().any(|line| {
@@ -140,7 +142,7 @@ fn in_one_line(text: &str, error: &toml::de::Error) -> String {
     });
     let remedy =
         if nested && line.contains("loss") { "; quote \"loss.at\" beside loss" } else { "" };
-    format!("line {}: `{line}`: {message}{remedy}", number + 1)
+    format!("line {}: `{shown}`: {message}{remedy}", number + 1)
 }
 
 /// Dotted names from nested tables: `[up.loss] at = "before"` is `loss.at` of up.
@@ -156,16 +158,15 @@ fn flatten(
             toml::Value::String(text) => text,
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Boolean(on) => on.to_string(),
+            toml::Value::Float(number) if number.is_finite() => number.to_string(),
             toml::Value::Table(inner) => {
                 flatten(place, &name, inner, into)?;
                 continue;
             }
             other => {
                 return Err(Failure::usage(format!(
-                    "{place}.{name}: {} {} is no value here, expected text such as \"30ms\" or a \
-                     whole number",
-                    if other.type_str() == "array" { "an" } else { "a" },
-                    other.type_str()
+                    "{place}.{name}: {} is no value here, expected text such as \"30ms\" or a number",
+                    kind(&other)
                 )));
             }
         };
@@ -174,6 +175,21 @@ fn flatten(
     Ok(())
 }
 
+/// What is no value, in words.
+fn kind(value: &toml::Value) -> &'static str {
+    match value {
+        toml::Value::Array(_) => "an array",
+        toml::Value::Datetime(_) => "a date",
+        toml::Value::Float(_) => "a float that is not finite",
+        toml::Value::Boolean(_)
+        | toml::Value::Integer(_)
+        | toml::Value::String(_)
+        | toml::Value::Table(_) => "this",
+    }
+}
+
+/// Characters of a line that is not understood.
+const LONGEST_ECHO: usize = 60;
 /// Of a file with parameters, bytes: a thousand times what one takes.
 const LONGEST: u64 = 1_000_000;
 
@@ -223,9 +239,9 @@ mod tests {
     #[test]
     fn a_file_is_overridden_by_options_and_knows_nested_tables() {
         let text =
-            "[both]\nrate = 1000000\ndelay = \"7ms\"\nloss = \"1%\"\n[up.loss]\nat = \"before\"\n";
-        let text = text.replace("loss = \"1%\"\n", "");
-        let links = with_file("good", &text).unwrap();
+            "[both]\nrate = 1000000\ndelay = \"7ms\"\nloss = 0.5\n[up.loss]\nat = \"before\"\n";
+        let links = with_file("good", text).unwrap();
+        assert_eq!(links.down.loss.expected_ppm(), 5_000);
         assert_eq!(links.up.rate, rate(5_000_000));
         assert_eq!((links.up.loss_at, links.down.loss_at), (LossAt::Before, LossAt::After));
         assert_eq!(links.down.delay, Duration::from_millis(7));
@@ -236,7 +252,10 @@ mod tests {
         for (text, expected) in [
             ("[side]\nrate=1\n", "unknown table \"side\""),
             ("[up]\ndelay=30\n", "up.delay"),
-            ("[up]\nrate=1.5\n", "a float is no value here"),
+            ("[up]\nrate=1.5\n", "\"1.5\" is no whole number of 1bit"),
+            ("[up]\nloss=nan\n", "up.loss: a float that is not finite is no value here"),
+            ("[up]\nloss=[1]\n", "up.loss: an array is no value here"),
+            ("[up.loss]\nat=\"before\"\n", "up.loss.at: needs loss=PERCENT"),
             ("rate=1\n", "unknown table \"rate\""),
             ("[up\n", "line 1: "),
             ("[up]\nloss = \"1%\"\nloss.at = \"before\"\n", "; quote \"loss.at\" beside loss"),

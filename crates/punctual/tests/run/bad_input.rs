@@ -9,6 +9,8 @@ pub(crate) fn tests() -> Vec<Test> {
         a_bad_option_is_refused_in_one_line,
         a_bad_file_is_refused_in_one_line,
         an_output_that_is_in_use_is_refused,
+        a_run_that_is_refused_leaves_the_results_of_another,
+        a_message_is_one_line_whatever_it_echoes,
         what_the_machine_refuses_is_told_apart_with_its_remedy,
     ]
     .into()
@@ -122,7 +124,7 @@ fn a_bad_file_is_refused_in_one_line() {
     for (text, named) in [
         ("[side]\nrate = 1\n", &["side", "[both], [up] or [down]"][..]),
         ("[up]\ndelay = 30\n", &["up.delay", "unit"]),
-        ("[up]\nrate = 1.5\n", &["up.rate", "float"]),
+        ("[up]\nrate = 1.5\n", &["up.rate", "whole number"]),
         ("[up\n", &["line 1", "]"]),
         ("[up]\nrate = \"1mbit\"\nrate = \"2mbit\"\n", &["rate", "line 3"]),
         ("[up]\nloss = 1\nloss.at = \"before\"\n", &["line", "quote \"loss.at\""]),
@@ -195,4 +197,64 @@ fn what_the_machine_refuses_is_told_apart_with_its_remedy() {
         assert!(!ended.file("started").exists() && !runtime_directory(&ended.name).exists());
         assert!(messages.insert(ended.stderr.clone()), "told like another: {}", ended.stderr);
     }
+}
+
+fn a_run_that_is_refused_leaves_the_results_of_another() {
+    let first = Run::new("");
+    let name = first.name().to_owned();
+    let mut first = first.sh("echo ready; cat").start();
+    first.stdout.says("ready");
+    let refused: [(&[&str], &str, &str); 3] = [
+        (&["--cc", "nonsense"], "", ""),
+        (&[], "PUNCTUAL_FAULT", "refuse=nfqueue-missing"),
+        (&["--name", &name], "", ""),
+    ];
+    for (options, variable, fault) in refused {
+        let mut run = Run::new("").plain().options(options.iter().copied()).sh("true");
+        if !variable.is_empty() {
+            run = run.env(variable, fault);
+        }
+        let [report, log] = ["report", "log"].map(|file| run.file(file));
+        std::fs::write(&report, "of another\n").expect("the directory is ours");
+        let paths = [&report, &log].map(|path| path.to_str().expect("ASCII").to_owned());
+        let ended = run.options(["--report", &paths[0], "--log", &paths[1]]).finish();
+        assert!([2, 125].contains(&ended.status), "{options:?}: {}", ended.stderr);
+        let kept = std::fs::read_to_string(&report).expect("it was there");
+        assert_eq!(kept, "of another\n", "{options:?}");
+        assert!(!log.exists(), "{options:?}");
+    }
+    first.close_stdin();
+    first.wait().report();
+}
+
+fn a_message_is_one_line_whatever_it_echoes() {
+    let long = "x".repeat(100_000);
+    let hostile = ["rate=\u{1b}[2J", &format!("rate={long}"), &format!("{long}=1")];
+    for link in hostile {
+        let ended = Run::new(link).command(["true"]).finish();
+        is_short(&ended);
+    }
+    for options in [["--cc", "a\u{1b}[2J"], ["--config", "/nowhere/\u{1b}[2J\n"]] {
+        is_short(&Run::new("").options(options).command(["true"]).finish());
+    }
+    let run = Run::new("");
+    let file = run.file("file.toml");
+    for text in [
+        "[up]\nrate=\"a\\n\\u001b[2J\"\n",
+        "[up]\n\"a\\nb\"=1\n",
+        "[\"u\\np\"]\nrate=1\n",
+        &format!("[up]\nrate=\"{}\"\n", "a ".repeat(100_000)),
+        &format!("[up]\nrate={long}\n"),
+    ] {
+        std::fs::write(&file, text).expect("the directory is ours");
+        let path = file.to_str().expect("ASCII");
+        is_short(&Run::new("").options(["--config", path]).command(["true"]).finish());
+    }
+}
+
+fn is_short(ended: &Ended) {
+    let text = &ended.stderr;
+    assert_eq!(ended.status, 2, "{text}");
+    assert!(text.ends_with('\n') && text.trim_end().chars().all(|c| !c.is_control()), "{text:?}");
+    assert!(text.len() < 2_000, "{} bytes", text.len());
 }
