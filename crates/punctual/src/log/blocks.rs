@@ -58,6 +58,13 @@ pub struct LogSummary {
     pub error: Option<io::Error>,
 }
 
+impl LogSummary {
+    /// Why writing ended early, as the trailer tells it.
+    pub fn cause(&self) -> Option<String> {
+        self.error.as_ref().map(reason)
+    }
+}
+
 /// The end of a frame, and the records written up to there.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cut {
@@ -245,6 +252,8 @@ fn json(value: &impl serde::Serialize) -> Result<Vec<u8>, LogError> {
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::StorageFull => "the disk was full".to_owned(),
+        // EFBIG: also the limit of a file system.
+        io::ErrorKind::FileTooLarge => "files may not be larger (ulimit -f)".to_owned(),
         io::ErrorKind::QuotaExceeded => "the disk quota was used up".to_owned(),
         _ => format!("writing failed ({error})"),
     }

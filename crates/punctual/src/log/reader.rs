@@ -67,6 +67,15 @@ pub enum ReadError {
     /// It is something else.
     #[error("not a log of punctual: it does not begin with PUNCTLOG")]
     NotALog,
+    /// It ends before the run's configuration is told.
+    #[error(
+        "the log is cut off after {length} bytes, within its header: the run was killed as it \
+         began, or the disk was full"
+    )]
+    CutOff {
+        /// Bytes of the file.
+        length: u64,
+    },
     /// It is of another version.
     #[error("a log of version {0}; this program reads version {VERSION}")]
     Version(u32),
@@ -106,6 +115,9 @@ pub enum Damage {
     /// Its bytes and its count of records disagree.
     #[error("has more bytes than its records")]
     Surplus,
+    /// The trailer says what cannot be of one run.
+    #[error("contradicts itself")]
+    Contradiction,
     /// The trailer counts other records than there are.
     #[error("names another number of records than the log holds")]
     Count,
@@ -139,6 +151,10 @@ impl<R: Read> LogReader<R> {
         let mut front = [0; 12];
         let got = source.fill(&mut front)?;
         let (magic, version) = front.split_at(MAGIC.len());
+        let begun = got > 0 && MAGIC.starts_with(&magic[..got.min(magic.len())]);
+        if got < front.len() && begun {
+            return Err(ReadError::CutOff { length: source.offset });
+        }
         if got < front.len() || magic != MAGIC {
             return Err(ReadError::NotALog);
         }
@@ -151,7 +167,7 @@ impl<R: Read> LogReader<R> {
         let header = match source.frame(&mut payload)? {
             Some(FrameHead { kind: Kind::Header, .. }) => parse("header", &payload)?,
             Some(_) => return Err(damaged(at, Damage::Place)),
-            None => return Err(damaged(at, Damage::Head)),
+            None => return Err(ReadError::CutOff { length: source.offset }),
         };
         Ok(Self {
             input: source.input,
@@ -231,6 +247,9 @@ impl<R: Read> LogReader<R> {
         let trailer: Trailer = parse("trailer", &self.block.payload)?;
         if [trailer.up.records, trailer.down.records] != self.records {
             return Err(damaged(at, Damage::Count));
+        }
+        if trailer.contradicts_itself() {
+            return Err(damaged(at, Damage::Contradiction));
         }
         let mut source = Source { input: &mut self.input, offset: self.offset };
         if source.fill(&mut [0])? > 0 {

@@ -69,6 +69,16 @@ pub struct SnapshotRecord {
 }
 
 impl Trailer {
+    /// Whether it says of itself that it cannot be: complete and not, or an end at a time of no
+    /// clock.
+    pub fn contradicts_itself(&self) -> bool {
+        let lanes = [&self.up, &self.down];
+        let lacks = |lane: &DirectionTrailer| lane.unwritten > 0 || lane.end.is_none();
+        let ends = lanes.into_iter().filter_map(|lane| lane.end.as_ref());
+        let beyond = ends.map(|end| end.end_ns).any(|end| end > LATEST_NS);
+        beyond || self.complete && (self.error.is_some() || lanes.into_iter().any(lacks))
+    }
+
     /// Of one direction.
     pub fn direction(&self, direction: Direction) -> &DirectionTrailer {
         match direction {
@@ -119,6 +129,9 @@ impl SnapshotRecord {
             .collect()
     }
 }
+
+/// 2^63 - 1 ns, 292 years: as far as the kernel's clocks go.
+const LATEST_NS: u64 = i64::MAX as u64;
 
 fn named((name, value): (&str, u64)) -> (String, u64) {
     (name.to_owned(), value)

@@ -14,6 +14,7 @@ use std::io::{BufReader, Read, Write, stdin};
 use std::path::Path;
 
 use anyhow::Context;
+use punctual_sched::Snapshot;
 
 pub use outcome::{Difference, Gap, Near, Outcome};
 
@@ -111,14 +112,21 @@ fn end(replays: &mut [Replay; 2], trailer: Option<&Trailer>) -> Outcome {
             return Outcome::Different(difference);
         }
     }
+    if gaps.is_empty() && trailer.is_some_and(|trailer| !trailer.complete) {
+        let gap = |(replay, direction): (&Replay, Direction)| {
+            Gap::new(direction, replay.compared_up_to(), trailer)
+        };
+        gaps.extend(replays.iter().zip(Direction::BOTH).map(gap));
+    }
     if !gaps.is_empty() {
         return Outcome::Incomplete(gaps);
     }
-    let sum = |count: fn(&Replay) -> u64| replays.iter().map(count).sum();
+    let ends = replays.each_ref().map(Replay::snapshot);
+    let sum = |count: fn(&Snapshot) -> u64| ends.iter().map(count).sum();
     Outcome::Identical {
-        packets: sum(|replay| replay.arrivals),
-        drops: sum(|replay| replay.drops),
-        marks: sum(|replay| replay.marks),
+        packets: sum(|end| end.packets_in),
+        drops: sum(|end| end.dropped.iter().sum()),
+        marks: sum(|end| end.marked),
     }
 }
 

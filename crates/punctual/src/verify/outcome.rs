@@ -11,11 +11,11 @@ use crate::log::{Direction, ReadError, Trailer};
 pub enum Outcome {
     /// Every fate is the same.
     Identical {
-        /// Arrivals of both directions.
+        /// Wire packets that arrived, of both directions.
         packets: u64,
-        /// Drops of both directions.
+        /// Wire packets that were dropped, of both directions.
         drops: u64,
-        /// Departures with `Mark::Ce` of both directions.
+        /// Wire packets that left with `Mark::Ce`, of both directions.
         marks: u64,
     },
     /// The first fate that is not.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use punctual_sched::{Change, ConfigError, Instant, Link, LinkConfig, Mark};
+use punctual_sched::{Change, ConfigError, Instant, Link, LinkConfig, Snapshot};
 
 use super::fate::{Fate, nanos};
 use super::outcome::{Difference, Near};
@@ -17,9 +17,8 @@ pub(super) struct Replay {
     link: Link,
     /// The latest time given to the link.
     now: Instant,
-    pub(super) arrivals: u64,
-    pub(super) drops: u64,
-    pub(super) marks: u64,
+    /// A burst is one.
+    arrivals: u64,
     departures: Stream<Departure>,
     dropped: Stream<Dropped>,
     /// A difference that is not one of two fates.
@@ -54,8 +53,6 @@ impl Replay {
             link,
             now,
             arrivals: 0,
-            drops: 0,
-            marks: 0,
             departures: Stream::new(),
             dropped: Stream::new(),
             other: None,
@@ -69,13 +66,11 @@ impl Replay {
             Record::Change { at, change } => self.change(change, *at),
             Record::Departure(departure) => {
                 if self.has_arrived(departure) {
-                    self.marks += u64::from(departure.mark == Mark::Ce);
                     self.departures.log(*departure);
                 }
             }
             Record::Drop(drop) => {
                 if self.has_arrived(drop) {
-                    self.drops += 1;
                     self.dropped.log(*drop);
                 }
             }
@@ -114,6 +109,11 @@ impl Replay {
         self.collect();
         self.departures.end(true);
         self.dropped.end(true);
+    }
+
+    /// The link's counters.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        self.link.snapshot()
     }
 
     /// The highest packet number with a fate that was compared.

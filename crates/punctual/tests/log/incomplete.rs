@@ -2,7 +2,8 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use punctual::log::{
-    BlockWriter, Direction, Ending, Entry, LogError, LogReader, LogSender, LogWriter, Record, Sink,
+    BlockWriter, Damage, Direction, DirectionEnd, EndRecord, Ending, Entry, LogError, LogReader,
+    LogSender, LogWriter, ReadError, Record, Sink,
 };
 use punctual::verify::{Outcome, verify};
 use punctual_sched::{Duration, Instant, Link, Packet};
@@ -242,4 +243,73 @@ fn the_end_is_read_again_and_again() {
     let mut reader = LogReader::new(&log[..]).unwrap();
     while !matches!(reader.read().unwrap(), Entry::End(_)) {}
     assert!(matches!(reader.read().unwrap(), Entry::End(Ending::Trailer(_))));
+}
+
+#[test]
+fn a_log_cut_in_its_header_is_said_to_be_cut_off() {
+    let log = SCENARIOS[0].log();
+    for cut in [1, 7, 8, 11, 12, 20, 28, 29, 100] {
+        let error = LogReader::new(&log[..cut]).unwrap_err();
+        let expected = format!("the log is cut off after {cut} bytes, within its header");
+        assert!(error.to_string().starts_with(&expected), "{cut}: {error}");
+    }
+    let error = LogReader::new(&b""[..]).unwrap_err();
+    assert!(matches!(error, ReadError::NotALog), "{error}");
+}
+
+#[test]
+fn a_trailer_that_names_a_cause_is_of_no_whole_run() {
+    let forged = crate::rewrite::with_trailer(&SCENARIOS[1].log(), |trailer| {
+        trailer["complete"] = false.into();
+        trailer["error"] = "the disk was full".into();
+    });
+    let text = outcome(&forged).to_string();
+    assert!(text.starts_with("incomplete: identical up to packet 2000 of direction up"), "{text}");
+    assert!(text.ends_with("because the disk was full"), "{text}");
+}
+
+#[test]
+fn a_trailer_that_contradicts_itself_is_damage() {
+    let changes: [fn(&mut serde_json::Value); 4] = [
+        |trailer| trailer["error"] = "the disk was full".into(),
+        |trailer| trailer["up"]["unwritten"] = 3.into(),
+        |trailer| trailer["down"]["end"] = serde_json::Value::Null,
+        |trailer| trailer["up"]["end"]["end_ns"] = u64::MAX.into(),
+    ];
+    for change in changes {
+        let forged = crate::rewrite::with_trailer(&SCENARIOS[1].log(), change);
+        let result = LogReader::new(&forged[..]).and_then(verify);
+        let Err(ReadError::Damaged { problem: Damage::Contradiction, .. }) = result else {
+            panic!("{result:?}");
+        };
+    }
+    let same = crate::rewrite::with_trailer(&SCENARIOS[1].log(), |_| ());
+    assert!(matches!(outcome(&same), Outcome::Identical { .. }));
+}
+
+#[test]
+fn a_burst_counts_as_its_packets() {
+    let run = SCENARIOS[0];
+    let mut links = run.links();
+    let mut log = Vec::new();
+    let mut writer = BlockWriter::start(&mut log, &run.header()).unwrap();
+    let at = START + Duration::from_secs(1);
+    let packet = Packet { segments: 40, ..Packet::on_path(1, at, 60_000, 7) };
+    links[0].arrive(packet);
+    writer.record(Direction::Up, &Record::Arrival((&packet).into()));
+    let end = at + Duration::from_secs(10);
+    let ends = links.each_mut().map(|link| {
+        link.advance(end);
+        let mut outputs = Vec::new();
+        while let Some(output) = link.poll() {
+            outputs.push(output);
+        }
+        (outputs, DirectionEnd { end: Some(EndRecord::new(end, &link.snapshot())), unwritten: 0 })
+    });
+    for output in &ends[0].0 {
+        writer.record(Direction::Up, &Record::fate(1, output, None));
+    }
+    writer.finish(&ends.map(|(_, end)| end)).unwrap();
+    let text = outcome(&log).to_string();
+    assert!(text.starts_with("identical: 40 packets, "), "{text}");
 }
