@@ -65,11 +65,13 @@ impl Drivers {
         &self.remotes[direction.index()]
     }
 
-    /// The longer of the directions' delays in force; of `links`, where nobody answers.
+    /// The longest that a packet is held by either direction in force, waiting for others apart; of
+    /// `links`, where nobody answers.
     pub(super) fn longest_delay(&self, links: &Links) -> Duration {
         let [up, down] = Direction::BOTH.map(|direction| {
             let seen = self.remote(direction).snapshot();
-            seen.map_or_else(|_| links.of(direction).delay, |seen| seen.config.delay)
+            let config = seen.map_or_else(|_| links.of(direction).clone(), |seen| seen.config);
+            config.greatest_latency()
         });
         up.max(down)
     }

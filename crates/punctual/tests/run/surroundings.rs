@@ -14,6 +14,8 @@ pub(crate) fn tests() -> Vec<Test> {
         a_signal_ignored_at_the_start_stays_ignored,
         output_that_cannot_be_written_changes_no_result,
         a_limit_of_file_sizes_is_a_full_disk,
+        a_report_that_finds_no_room_is_none,
+        a_witness_of_a_link_that_lets_little_through_contradicts_nothing,
         forty_starts_at_one_time_all_run,
         root_of_a_user_namespace_can_run,
         sudo_and_its_caller_do_not_lock_each_other_out,
@@ -76,6 +78,9 @@ fn a_limit_of_file_sizes_is_a_full_disk() {
     let report = ended.report_after(6);
     let lost = report.run()["log"]["lost_records"].as_u64();
     assert!(lost.is_some_and(|lost| lost > 0), "{:#}", report.run());
+    assert_eq!(report.run()["log"]["cause"], "files may not be larger (ulimit -f)");
+    let notes = &report.json["verdict"]["notes"];
+    assert!(!notes.to_string().contains("faster disk"), "{notes}");
     // The command has the signal as it was: bit 24 of what it ignores is clear.
     let (_, ignored) = ended.stderr.split_once("SigIgn:").expect("grep finds it");
     let ignored = u64::from_str_radix(ignored.trim(), 16).expect("it is a mask");
@@ -110,4 +115,41 @@ fn sudo_and_its_caller_do_not_lock_each_other_out() {
     let ended = run.command(["sh", "-c", owner, directory.to_str().expect("ASCII")]).finish();
     assert_eq!(ended.report_after(6).run()["exit_status"], 6);
     assert_eq!(ended.text(), "0\n", "{}", ended.stderr);
+}
+
+fn a_report_that_finds_no_room_is_none() {
+    // Blocks of 512 bytes: the control block fits, the report does not.
+    let run = Run::new("").plain().under("ulimit -f 16", "");
+    let file = run.file("report.json");
+    let path = file.to_str().expect("ASCII").to_owned();
+    let ended = run.options(["--report", &path]).sh("exit 0").finish();
+    assert_eq!(ended.status, 125, "{}", ended.stderr);
+    assert!(ended.stderr.contains("--report: cannot write"), "{}", ended.stderr);
+    assert!(!file.exists(), "{:?}", std::fs::read_to_string(&file));
+    let left: Vec<_> = std::fs::read_dir(file.parent().expect("it has one"))
+        .expect("it is there")
+        .map(|entry| entry.expect("it can be read").file_name())
+        .filter(|name| name.to_string_lossy().contains("report"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Probes that are lost, still queued or late at the end are what the link does.
+fn a_witness_of_a_link_that_lets_little_through_contradicts_nothing() {
+    let links = ["rate=10kbit", "rate=0", "rate=1bit", "loss=100%", "hold=1", "delay=1ms"];
+    let runs: Vec<_> = links
+        .into_iter()
+        .map(|link| (link, Run::new(link).option("--witness").command(["sleep", "1"]).start()))
+        .collect();
+    for (link, run) in runs {
+        let report = run.wait().report();
+        let section = &report.json["witness"];
+        // Medians of times are this machine's affair.
+        let against = section["disagreements"].to_string();
+        assert!(!against.contains("probes differ"), "{link}: {section:#}");
+        assert_eq!(section["lost_unexplained"], 0, "{link}: {section:#}");
+        if ["rate=0", "rate=1bit", "loss=100%", "hold=1"].contains(&link) {
+            assert_eq!(section["untold"].as_array().map(Vec::len), Some(2), "{link}: {section:#}");
+        }
+    }
 }
