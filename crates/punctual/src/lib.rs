@@ -92,9 +92,10 @@ pub(crate) fn tell_lines(text: &str) {
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// `message` with escapes for what would break the line or command the terminal, and long words cut.
+/// `message` with escapes for what would break the line or command the terminal, and long words cut:
+/// those that are longer than the name of a file (`NAME_MAX`).
 fn one_line(message: &str) -> String {
-    punctual_sched::words::brief(&punctual_measure::units::visible(message))
+    punctual_sched::words::shortened(&punctual_measure::units::visible(message), 255)
 }
 
 #[cfg(test)]

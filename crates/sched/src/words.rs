@@ -31,9 +31,14 @@ pub(crate) fn join<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 /// `text` as a message echoes it: of a word longer than [`LONGEST_WORD`] characters the beginning,
 /// of all of it the beginning and the end when it is longer than [`LONGEST`].
 pub fn brief(text: &str) -> String {
+    shortened(text, LONGEST_WORD)
+}
+
+/// [`brief`] with words of up to `longest_word` characters whole.
+pub fn shortened(text: &str, longest_word: usize) -> String {
     let cut = |word: &str| {
         let bare = word.trim_end();
-        if bare.chars().nth(LONGEST_WORD).is_none() {
+        if bare.chars().nth(longest_word).is_none() {
             return word.to_owned();
         }
         let kept: String = bare.chars().take(KEPT).collect();

@@ -19,7 +19,7 @@ mod witness;
 
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use punctual_linux::fault::Faults;

@@ -270,7 +270,7 @@ impl<'a> Supervisor<'a> {
 
     /// The init is told to kill the command now.
     fn expect_its_end(&mut self) {
-        self.kill_by.get_or_insert(monotonic() + KILL_PATIENCE);
+        self.kill_by.get_or_insert_with(|| monotonic() + KILL_PATIENCE);
     }
 }
 

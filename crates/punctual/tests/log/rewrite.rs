@@ -46,26 +46,3 @@ impl Parts {
         picked.map(|(at, _)| at).collect()
     }
 }
-
-/// `log` with its trailer changed, its checksum right.
-pub(crate) fn with_trailer(log: &[u8], change: impl FnOnce(&mut serde_json::Value)) -> Vec<u8> {
-    const HEAD: usize = 16;
-    let payload = |at: usize| {
-        let length = log[at + 8..at + 12].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
-        at + HEAD..at + HEAD + length.unwrap() as usize
-    };
-    let mut at = 12;
-    while log[at] != b'T' {
-        at = payload(at).end;
-    }
-    let mut trailer = serde_json::from_slice(&log[payload(at)]).unwrap();
-    change(&mut trailer);
-    let trailer = serde_json::to_vec(&trailer).unwrap();
-    let mut head = log[at..at + 8].to_vec();
-    head.extend(u32::try_from(trailer.len()).unwrap().to_le_bytes());
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(&head);
-    crc.update(&trailer);
-    head.extend(crc.finalize().to_le_bytes());
-    [&log[..at], &head, &trailer].concat()
-}
