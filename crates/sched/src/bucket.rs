@@ -74,16 +74,17 @@ impl Bucket {
             self.at = now;
             return;
         }
-        let left = self.tokens + self.earned(now) - i128::from(bytes) * NANOBITS_PER_BYTE;
+        let earned = self.tokens.saturating_add(self.earned(now));
+        let left = earned - i128::from(bytes) * NANOBITS_PER_BYTE;
         self.tokens = left.min(self.most);
         self.at = now;
     }
 
-    /// A new rate from `now` on. Tokens are kept, never refilled; `serving` bytes are in service.
-    pub(crate) fn set_rate(&mut self, rate: Rate, serving: Option<u64>, now: Instant) {
-        let most = self.depth.max(serving.map_or(0, |b| i128::from(b) * NANOBITS_PER_BYTE));
+    /// A new rate from `now` on. Tokens are kept, never refilled. While a packet is in service
+    /// there is no bound to them: what is over when it leaves is lost then, as without a change.
+    pub(crate) fn set_rate(&mut self, rate: Rate, serving: bool, now: Instant) {
         if now > self.at {
-            self.tokens = (self.tokens + self.earned(now)).min(most);
+            self.earn(self.earned(now), serving);
             self.at = now;
         }
         self.rate = rate;
@@ -92,7 +93,7 @@ impl Bucket {
 
     /// The same, and a new depth in bytes: tokens above it are lost. More room is empty at first.
     pub(crate) fn configure(&mut self, rate: Rate, depth: u32, serving: Option<u64>, now: Instant) {
-        self.set_rate(rate, serving, now);
+        self.set_rate(rate, serving.is_some(), now);
         let depth = i128::from(depth) * NANOBITS_PER_BYTE;
         if depth != self.depth {
             let held = serving.map_or(0, |bytes| i128::from(bytes) * NANOBITS_PER_BYTE);
@@ -112,6 +113,53 @@ impl Bucket {
     pub(crate) fn saved(&self, now: Instant) -> Saved {
         let tokens = (self.tokens + self.earned(now)).min(self.depth);
         Saved { tokens, paid: 0, from: self.at.max(now) }
+    }
+
+    /// Rates were followed: the one set so far up to `first`, then others that carried so many
+    /// nanobits up to `now`, where it is `rate`. The same as if each had been set at its time.
+    pub(crate) fn follow(
+        &mut self,
+        first: Instant,
+        carried: u128,
+        rate: Rate,
+        serving: bool,
+        now: Instant,
+    ) {
+        self.set_rate(rate, serving, first);
+        if now > self.at {
+            self.earn(i128::try_from(carried).unwrap_or(i128::MAX), serving);
+            self.at = now;
+        }
+    }
+
+    fn earn(&mut self, nanobits: i128, serving: bool) {
+        let tokens = self.tokens.saturating_add(nanobits);
+        self.tokens = if serving { tokens } else { tokens.min(self.depth) };
+    }
+
+    /// Nanobits that are still to be earned for a packet of `bytes` at [`Bucket::at`].
+    pub(crate) fn missing(&self, bytes: u64) -> u128 {
+        let missing = i128::from(bytes) * NANOBITS_PER_BYTE - self.tokens;
+        u128::try_from(missing).unwrap_or(0)
+    }
+
+    /// The time up to which tokens are counted.
+    pub(crate) fn at(&self) -> Instant {
+        self.at
+    }
+
+    pub(crate) fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Gains what `bytes` cost, beyond the depth too.
+    pub(crate) fn gain(&mut self, bytes: u64) {
+        self.tokens = self.tokens.saturating_add(i128::from(bytes) * NANOBITS_PER_BYTE);
+    }
+
+    /// Gives back so many bytes of what a packet in service has gained.
+    pub(crate) fn give_back(&mut self, bytes: u64) {
+        self.tokens = self.tokens.saturating_sub(i128::from(bytes) * NANOBITS_PER_BYTE);
     }
 
     fn most(rate: Rate, depth: i128) -> i128 {
@@ -192,11 +240,11 @@ mod tests {
         let mut bucket = Bucket::new(rate(8_000), 0, at(0));
         bucket.begin(at(0));
         assert_eq!(bucket.ready(1000), Some(at(1_000_000_000)));
-        bucket.set_rate(rate(16_000), Some(1000), at(500_000_000));
+        bucket.set_rate(rate(16_000), true, at(500_000_000));
         assert_eq!(bucket.ready(1000), Some(at(750_000_000)));
-        bucket.set_rate(Rate::PAUSE, Some(1000), at(600_000_000));
+        bucket.set_rate(Rate::PAUSE, true, at(600_000_000));
         assert_eq!(bucket.ready(1000), None);
-        bucket.set_rate(rate(8_000), Some(1000), at(5_000_000_000));
+        bucket.set_rate(rate(8_000), true, at(5_000_000_000));
         assert_eq!(bucket.ready(1000), Some(at(5_300_000_000)));
     }
 
@@ -206,7 +254,7 @@ mod tests {
         bucket.begin(at(0));
         bucket.finish(1000, at(0));
         for change in 1..=50 {
-            bucket.set_rate(rate(8_000 + change), None, at(change));
+            bucket.set_rate(rate(8_000 + change), false, at(change));
         }
         bucket.begin(at(50));
         assert!(bucket.ready(1000).unwrap() > at(900_000_000));

@@ -1,6 +1,7 @@
 //! The parameters of one direction of a link.
 
 mod change;
+mod follows;
 mod implied;
 
 pub(crate) use change::Setting;
@@ -16,6 +17,7 @@ use crate::queue::jens::JensConfig;
 use crate::queue::tbf::TbfConfig;
 use crate::queue::{Dualpi2Config, FqConfig, QueueLimit};
 use crate::time::Duration;
+use crate::trace::{Trace, TraceOptions};
 use crate::units::{Probability, Rate};
 use crate::words::brief;
 
@@ -89,6 +91,11 @@ pub struct LinkConfig {
     pub fq: FqConfig,
     /// `jens.*`: the parameters of [`QueueKind::Jens`].
     pub jens: JensConfig,
+    /// `trace*` as written. Who reads files puts what is in them into `trace`.
+    pub trace_options: TraceOptions,
+    /// What the link follows; `None` = nothing. `rate`, `delay` and `loss` are then what its steps
+    /// set.
+    pub trace: Option<Trace>,
 }
 
 /// Where random loss strikes.
@@ -206,6 +213,8 @@ impl Default for LinkConfig {
             hold_limit: Self::HOLD_LIMIT,
             fq: FqConfig::default(),
             jens: JensConfig::default(),
+            trace_options: TraceOptions::default(),
+            trace: None,
         }
     }
 }
@@ -237,7 +246,7 @@ impl LinkConfig {
                 QueueLimit { packets: packets.into(), ..QueueLimit::NONE }
             }
             None if let Some(derived) = self.derived_limit => bytes(derived),
-            None if self.rate == Rate::UNLIMITED => QueueLimit::NONE,
+            None if self.limiting_rate() == Rate::UNLIMITED => QueueLimit::NONE,
             None => {
                 let least = u64::from(Limit::DEFAULT_PACKETS) * self.full_packet();
                 bytes(self.carried(Limit::DEFAULT).unwrap_or(0).max(least))
@@ -292,10 +301,11 @@ impl LinkConfig {
     /// Bytes that the rate carries in `time`, rounded down but at least one. `None` when the rate
     /// is pause or unlimited.
     fn carried(&self, time: Duration) -> Option<u64> {
+        let rate = self.limiting_rate();
         if self.queue == QueueKind::Tbf {
-            return self.tbf.limit_of(self, time);
+            return self.tbf.limit_of(&Self { rate, ..self.clone() }, time);
         }
-        let bits = u128::from(self.rate.finite_bps()?) * u128::from(time.as_nanos());
+        let bits = u128::from(rate.finite_bps()?) * u128::from(time.as_nanos());
         let bytes = bits / (8 * 1_000_000_000);
         Some(u64::try_from(bytes).unwrap_or(u64::MAX).max(1))
     }

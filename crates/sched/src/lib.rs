@@ -10,11 +10,13 @@
 //! * [`link`]: one direction of a link, in event time
 //! * [`queue`]: the disciplines
 //! * [`netem`]: all impairments in one stage, as Linux' netem decides them
+//! * [`trace`]: what a link does over time
 //! * [`impair`]: loss, duplicates, flipped bits, jitter, reordering, slots
 //! * [`output`]: fates, drop reasons, counters
 #![forbid(unsafe_code)]
 
 mod bucket;
+mod checksum;
 pub mod classify;
 pub mod config;
 mod delay_line;

@@ -13,11 +13,14 @@ use crate::packet::Packet;
 use crate::queue::{Discipline, Effects, Queue, Queued, Served};
 use crate::server::Server;
 use crate::time::Instant;
+use crate::trace::Follower;
 
 mod change;
+mod following;
 mod impairment;
 
 use change::Origin;
+use following::earlier;
 
 /// One direction of a link: a state machine that decides every packet's fate at the instant at
 /// which it is due to be decided, however late it is told that this instant has come.
@@ -45,6 +48,8 @@ pub struct Link {
     now: Instant,
     /// What is to be decided next and when; right after every mutation.
     next: Option<(Instant, Stage)>,
+    /// Neither a sender's access rate nor a trace: nothing happens beside queue, server and line.
+    plain: bool,
     nic: Option<Nic>,
     pub(crate) queue: Queue,
     server: Server,
@@ -56,6 +61,8 @@ pub struct Link {
     line: DelayLine,
     exit: Exit,
     origin: Origin,
+    /// The trace that it follows.
+    follower: Option<Box<Follower>>,
 }
 
 impl Link {
@@ -64,12 +71,16 @@ impl Link {
         config.validate()?;
         let mut config = config.clone();
         config.settle_limit();
+        let mut config = config.begun();
         let behind = config.behind_queue();
         let queue = Queue::new(&config, seed, start)?;
         // What was to begin with the link has begun.
         config.jens.handover_now = None;
+        let follower = |trace| Box::new(Follower::new(trace, start));
         Ok(Self {
             now: start,
+            plain: config.nic.is_none() && config.trace.is_none(),
+            follower: config.trace.clone().map(follower),
             next: None,
             nic: config.nic.map(|rate| Nic::new(rate, start)),
             queue,
@@ -93,9 +104,8 @@ impl Link {
             return;
         }
         let (entered, bytes) = (self.now, packet.counted_bytes(self.config.added_bytes()));
-        if let Some(nic) = &mut self.nic {
-            nic.accept(Queued { packet, entered, bytes });
-            self.next = self.next_decision();
+        if !self.plain {
+            self.take_in(Queued { packet, entered, bytes });
             return;
         }
         self.enqueue(Queued { packet, entered, bytes });
@@ -158,7 +168,8 @@ impl Link {
         self.now
     }
 
-    /// The parameters in force. A limit in time has become bytes; a default one is told by
+    /// The parameters in force, while a trace is followed those of the latest step on which
+    /// something has depended; [`in_force`](Self::in_force) has them all. A limit in time has become bytes; a default one is told by
     /// [`LinkConfig::with_limit_resolved`].
     pub fn config(&self) -> &LinkConfig {
         &self.config
@@ -210,9 +221,10 @@ impl Link {
     fn upstream_event(&self) -> Option<Deadline> {
         let (at, cause) = match self.server.ready() {
             Some(end) => (end, Cause::Service),
+            None if self.follower.is_some() => self.trace_event()?,
             None => self.queue_event()?,
         };
-        Some(Deadline { at: self.line.earliest(at), cause })
+        Some(Deadline { at: self.earliest(at), cause })
     }
 
     /// When a packet may leave the queue: one that waits there, or the next that the sender's
@@ -238,26 +250,20 @@ impl Link {
             Stage::Server => self.serve(true),
             Stage::Queue => self.begin_service(),
             Stage::Nic => self.pass_nic(),
+            Stage::Following => self.decide_following(),
         }
         self.next = self.next_decision();
     }
 
     /// The earliest decision; among several at one instant the one furthest along the link.
-    fn next_decision(&self) -> Option<(Instant, Stage)> {
-        let mut first = self.line.next_due().map(|at| (at, Stage::Line));
-        let others = [
-            (self.server.ready(), Stage::Server),
-            (self.queue_wake(), Stage::Queue),
-            (self.nic.as_ref().and_then(Nic::ready), Stage::Nic),
-        ];
-        for (at, stage) in others {
-            if let Some(at) = at
-                && first.is_none_or(|(earliest, _)| at < earliest)
-            {
-                first = Some((at, stage));
-            }
+    fn next_decision(&mut self) -> Option<(Instant, Stage)> {
+        if self.follower.is_some() {
+            return self.next_following();
         }
-        first
+        let first = self.line.next_due().map(|at| (at, Stage::Line));
+        let first = earlier(first, self.server.ready(), Stage::Server);
+        let first = earlier(first, self.queue_wake(), Stage::Queue);
+        earlier(first, self.nic.as_ref().and_then(Nic::ready), Stage::Nic)
     }
 
     /// When the queue, from which nothing could leave, is to be asked again.
@@ -370,6 +376,8 @@ enum Stage {
     Server,
     Queue,
     Nic,
+    /// Any but the line where a trace is followed, see [`following`].
+    Following,
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ impl Nic {
     /// A new rate from `now` on; the rest of the head is rescaled.
     pub(crate) fn set_rate(&mut self, rate: Rate, now: Instant) {
         let serving = self.packets.front().map(|head| head.bytes);
-        self.bucket.set_rate(rate, serving, now);
+        self.bucket.set_rate(rate, serving.is_some(), now);
         self.ready = serving.and_then(|bytes| self.bucket.ready(bytes));
     }
 

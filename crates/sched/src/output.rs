@@ -157,6 +157,8 @@ pub enum Cause {
     Nic,
     /// The queue discipline lets a packet go: its pacing time, tokens, slot.
     Queue,
+    /// The trace has an opportunity for a packet, or sets values on which one depends.
+    Trace,
 }
 
 /// Counters of one direction, in wire segments and bytes at the IP layer.

@@ -1,16 +1,35 @@
 //! What a link does over time: one canonical timeline, whatever file or generator it came from.
+//!
+//! * [`Timeline`]: what happens when, as readers of files make it
+//! * [`Schedule`]: a timeline that was checked, as links follow it
+//! * [`Trace`]: a schedule and how it is followed
+//! * [`TraceOptions`]: a link's `trace` parameters
 
 use std::sync::Arc;
 
 use crate::time::Duration;
 use crate::units::{Probability, Rate};
 
+mod cursor;
+mod figures;
+mod follower;
+mod options;
+mod rates;
+mod scale;
+mod schedule;
+mod track;
+
+pub(crate) use follower::{Follower, Passed};
+pub use options::{TraceMode, TraceOptions, TracePacket};
+pub(crate) use schedule::{Bounds, Values};
+pub use schedule::{Schedule, ScheduleBuilder, TimelineError};
+
 /// A timeline that a link follows, as it is carried out: what happens when, from when on, and what
 /// comes after the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// What happens, and for how long. Shared: a trace of hours is read once.
-    pub timeline: Arc<Timeline>,
+    pub schedule: Arc<Schedule>,
     /// When it begins.
     pub start: TraceStart,
     /// Begins anew at its end, at [`Timeline::span`]; else the last values stay, and after the last
@@ -18,6 +37,18 @@ pub struct Trace {
     pub repeat: bool,
     /// Where in the timeline it begins; taken modulo the span.
     pub offset: Duration,
+    /// Bytes that each packet counts beside its IP length, in place of `framing` and `overhead`:
+    /// those of the opportunities, also where these have become rates.
+    pub per_packet: Option<u32>,
+}
+
+impl Trace {
+    /// Follows `schedule` from its beginning with the first packet, once.
+    pub fn new(schedule: Arc<Schedule>) -> Self {
+        let per_packet = schedule.opportunity().map(|opportunity| opportunity.per_packet);
+        let (start, offset) = (TraceStart::default(), Duration::ZERO);
+        Self { schedule, start, repeat: false, offset, per_packet }
+    }
 }
 
 /// When a link begins to follow its trace.

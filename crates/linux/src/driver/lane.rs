@@ -148,7 +148,7 @@ impl<A: Account> Lane<A> {
     /// Whether the words of a control block are to be looked at although nothing else happens:
     /// while anything is held. For an empty link, paused or not, the next arrival is soon enough.
     pub(super) fn must_look(&self) -> bool {
-        let waits = || self.link.config().rate == Rate::PAUSE && !self.is_empty();
+        let waits = || self.link.rate() == Rate::PAUSE && !self.is_empty();
         self.watch.is_some() && (self.link.next_event().is_some() || waits())
     }
 

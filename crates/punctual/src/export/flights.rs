@@ -63,7 +63,7 @@ impl Flights {
         let side = &mut self.sides[direction.index()];
         let contradiction = |problem| ExportError::Contradiction { direction, problem };
         let (packet, copy, fate) = match record {
-            Record::Change { .. } => return Ok(Joined::Changed),
+            Record::Change { .. } | Record::Follow { .. } => return Ok(Joined::Changed),
             Record::Arrival(arrival) => {
                 side.arrive(*arrival).map_err(contradiction)?;
                 self.peak = self.peak.max(side.held.len() + side.kept.len());

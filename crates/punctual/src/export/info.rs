@@ -78,8 +78,7 @@ fn lines(survey: &Survey) -> String {
         count(survey.bytes),
     );
     for direction in Direction::BOTH {
-        let record = &super::header_of(header, direction).link;
-        let link = match LinkConfig::try_from(record) {
+        let link = match super::header_of(header, direction).config() {
             Ok(link) => told(&link),
             Err(error) => format!("this program does not know it: {error}"),
         };

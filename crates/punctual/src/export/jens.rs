@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use punctual_sched::config::QueueKind;
 use punctual_sched::queue::jens::{JensConfig, Record as JensRecord};
+use punctual_sched::trace::Trace;
 use punctual_sched::{Change, FlowKey, Instant, Link, LinkConfig};
 
 use super::error::ExportError;
@@ -94,7 +95,7 @@ fn user(config: &LinkConfig, request: &Request) -> Result<usize, ExportError> {
 /// record, and grows with what is in it.
 fn config(survey: &Survey, direction: Direction) -> Result<LinkConfig, ExportError> {
     let header = header_of(&survey.header, direction);
-    let mut config = LinkConfig::try_from(&header.link).map_err(|error| {
+    let mut config = header.config().map_err(|error| {
         let direction = direction.name();
         ExportError::Refused(format!("it cannot be replayed: direction {direction}: {error}"))
     })?;
@@ -136,6 +137,7 @@ impl<W: Write> Replay<W> {
         match record {
             Record::Arrival(arrival) => self.arrive(arrival),
             Record::Change { at, change } => self.change(change, *at)?,
+            Record::Follow { at, trace } => self.follow(trace.as_deref(), *at)?,
             Record::Departure(_) | Record::Drop(_) => return Ok(()),
         }
         self.drain(false)
@@ -172,6 +174,12 @@ impl<W: Write> Replay<W> {
             .change(change, self.now)
             .map(|_| ())
             .map_err(|error| ExportError::Refused(format!("it cannot be replayed: {error}")))
+    }
+
+    fn follow(&mut self, trace: Option<&Trace>, at: Instant) -> Result<(), ExportError> {
+        self.now = self.now.max(at);
+        let followed = self.link.follow(trace.cloned(), self.now);
+        followed.map_err(|error| ExportError::Refused(format!("it cannot be replayed: {error}")))
     }
 
     /// Writes the sub-buffers that are complete; with `all` the one that is begun too.

@@ -154,7 +154,7 @@ impl Survey {
                 *counts.drops.entry(drop.reason.name()).or_default() += 1;
                 Some(drop.at)
             }
-            Record::Change { at, .. } => {
+            Record::Change { at, .. } | Record::Follow { at, .. } => {
                 counts.changes += 1;
                 Some(*at)
             }

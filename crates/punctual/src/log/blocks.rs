@@ -3,13 +3,16 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
+use punctual_sched::Instant;
+use punctual_sched::trace::Trace;
+
 use super::codec::Encoder;
 use super::frame::{FrameHead, Kind, MAGIC, VERSION};
-use super::header::Header;
+use super::header::{DirectionHeader, Header};
 use super::record::Record;
 use super::trailer::{DirectionTrailer, EndRecord, Trailer};
 use super::writer::LogError;
-use super::{Direction, frame};
+use super::{Direction, course, frame};
 
 /// Writes a log: the header at once, then records in any mixture of directions, then the trailer.
 ///
@@ -106,6 +109,12 @@ impl<S: Sink> BlockWriter<S> {
         writer.sink.write_all(&front).map_err(LogError::Write)?;
         writer.written = front.len() as u64;
         writer.frame(Kind::Header, 0, &json(header)?);
+        for direction in Direction::BOTH {
+            let DirectionHeader { start_ns, trace, .. } = header.direction(direction);
+            if trace.is_some() {
+                writer.follow(direction, Instant::from_nanos(*start_ns), trace.as_ref());
+            }
+        }
         if let Some(error) = writer.error.take() {
             return Err(LogError::Write(error));
         }
@@ -118,6 +127,16 @@ impl<S: Sink> BlockWriter<S> {
         let lane = &mut self.lanes[direction.index()];
         if self.error.is_some() {
             lane.unwritten += 1;
+            return;
+        }
+        if let Record::Follow { at, trace } = record {
+            self.flush_one(direction);
+            self.follow(direction, *at, trace.as_deref());
+            let lane = &mut self.lanes[direction.index()];
+            match self.error {
+                None => lane.written += 1,
+                Some(_) => lane.unwritten += 1,
+            }
             return;
         }
         lane.encoder.encode(record, &mut lane.block);
@@ -203,6 +222,15 @@ impl<S: Sink> BlockWriter<S> {
             let records = self.lanes.each_ref().map(|lane| lane.written);
             self.cuts = [self.cuts[1], Cut { bytes: self.written, records }];
         }
+    }
+
+    /// The frames of a trace and of what is done with it.
+    fn follow(&mut self, direction: Direction, at: Instant, trace: Option<&Trace>) {
+        course::put_follow(direction, at, trace, &mut |kind, count, payload| {
+            if self.error.is_none() {
+                self.frame(kind, count, payload);
+            }
+        });
     }
 
     fn frame(&mut self, kind: Kind, count: u32, payload: &[u8]) {

@@ -100,13 +100,15 @@ const OTHERS: u8 = 0x80;
 
 impl Encoder {
     /// Appends `record` to `out`: at most 96 bytes, and for a change what the names and values of
-    /// its parameters without a field of their own take.
+    /// its parameters without a field of their own take. Not for [`Record::Follow`].
     pub fn encode(&mut self, record: &Record, out: &mut Vec<u8>) {
         match record {
             Record::Arrival(arrival) => self.arrival(arrival, out),
             Record::Change { at, change } => self.change(*at, change, out),
             Record::Departure(departure) => self.departure(departure, out),
             Record::Drop(drop) => self.drop(drop, out),
+            // Has frames of its own.
+            Record::Follow { .. } => {}
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) const HEAD: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameHead {
     pub(super) kind: Kind,
-    /// Records in a block; 0 otherwise.
+    /// Records in a block, entries in a course, 1 in a follow; 0 otherwise.
     pub(super) count: u32,
     /// Bytes of the payload.
     pub(super) len: u32,
@@ -31,7 +31,21 @@ pub(super) struct FrameHead {
 pub(super) enum Kind {
     Header,
     Block(Direction),
+    /// A part of a trace.
+    Course(Direction),
+    /// The trace is whole, and followed.
+    Follow(Direction),
     Trailer,
+}
+
+/// The kinds that are of one direction.
+fn of_direction(kind: u8, direction: Direction) -> Option<Kind> {
+    match kind {
+        b'B' => Some(Kind::Block(direction)),
+        b'C' => Some(Kind::Course(direction)),
+        b'F' => Some(Kind::Follow(direction)),
+        _ => None,
+    }
 }
 
 impl FrameHead {
@@ -46,6 +60,8 @@ impl FrameHead {
         let (kind, direction) = match self.kind {
             Kind::Header => (b'H', 0),
             Kind::Block(direction) => (b'B', direction as u8),
+            Kind::Course(direction) => (b'C', direction as u8),
+            Kind::Follow(direction) => (b'F', direction as u8),
             Kind::Trailer => (b'T', 0),
         };
         let mut bytes = [kind, direction, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -60,8 +76,8 @@ impl FrameHead {
         let [kind, direction, 0, 0, numbers @ ..] = bytes else { return None };
         let kind = match (kind, direction) {
             (b'H', 0) => Kind::Header,
-            (b'B', 0) => Kind::Block(Direction::Up),
-            (b'B', 1) => Kind::Block(Direction::Down),
+            (kind, 0) if kind != b'H' && kind != b'T' => of_direction(kind, Direction::Up)?,
+            (kind, 1) => of_direction(kind, Direction::Down)?,
             (b'T', 0) => Kind::Trailer,
             _ => return None,
         };

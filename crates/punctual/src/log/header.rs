@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use punctual_sched::trace::Trace;
 use punctual_sched::{ConfigError, Instant, LinkConfig};
 use serde::{Deserialize, Serialize};
+
+use super::Direction;
 
 /// The first frame of a log, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +44,12 @@ pub struct DirectionHeader {
     pub start_ns: u64,
     /// Its parameters.
     pub link: LinkRecord,
+    /// Whether it followed a trace from then on, whose frames then follow the header.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub follows: bool,
+    /// The trace.
+    #[serde(skip)]
+    pub trace: Option<Trace>,
 }
 
 /// A [`LinkConfig`] by its parameters' names, each value as it is written; values print exactly.
@@ -55,6 +64,21 @@ impl Header {
     /// Name and version of the header's layout.
     pub const SCHEMA: &str = "punctual.log/1";
 
+    /// Of one direction.
+    pub fn direction(&self, direction: Direction) -> &DirectionHeader {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+
+    pub(super) fn direction_mut(&mut self, direction: Direction) -> &mut DirectionHeader {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        }
+    }
+
     /// The header of a log that this program writes.
     pub fn new(run: &str, epoch: Epoch, up: DirectionHeader, down: DirectionHeader) -> Self {
         let tool = env!("CARGO_PKG_VERSION").to_owned();
@@ -65,7 +89,13 @@ impl Header {
 impl DirectionHeader {
     /// Of a link made by `Link::new(config, seed, start)`.
     pub fn new(config: &LinkConfig, seed: u64, start: Instant) -> Self {
-        Self { seed, start_ns: start.as_nanos(), link: config.into() }
+        let (start_ns, trace) = (start.as_nanos(), config.trace.clone());
+        Self { seed, start_ns, link: config.into(), follows: trace.is_some(), trace }
+    }
+
+    /// The configuration of its link.
+    pub fn config(&self) -> Result<LinkConfig, ConfigError> {
+        self.link.config(self.trace.clone())
     }
 }
 
@@ -79,8 +109,15 @@ impl From<&LinkConfig> for LinkRecord {
 impl TryFrom<&LinkRecord> for LinkConfig {
     type Error = ConfigError;
 
+    /// Of a link that follows no trace.
     fn try_from(record: &LinkRecord) -> Result<Self, ConfigError> {
-        let entries = record.0.iter();
-        Self::from_entries(entries.map(|(name, value)| (name.as_str(), value.as_str())))
+        record.config(None)
+    }
+}
+
+impl LinkRecord {
+    fn config(&self, trace: Option<Trace>) -> Result<LinkConfig, ConfigError> {
+        let entries = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        LinkConfig::from_entries(entries, trace)
     }
 }

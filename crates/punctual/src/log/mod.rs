@@ -9,6 +9,7 @@
 mod blocks;
 mod bytes;
 mod codec;
+mod course;
 mod frame;
 mod header;
 mod reader;

@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use super::Direction;
 use super::bytes::Bytes;
 use super::codec::{DecodeError, Decoder};
+use super::course::{self, Course};
 use super::frame::{FrameHead, HEAD, Kind, MAGIC, VERSION};
 use super::header::Header;
 use super::record::Record;
 use super::trailer::Trailer;
 
-/// Reads a log. Holds one block (at most 1 MiB) at a time; whatever the bytes are, it neither
-/// panics nor holds more.
+/// Reads a log. Holds one block (at most 1 MiB) at a time, and traces while they are followed: 16
+/// to 48 bytes for each of their entries, at least 2 bytes of the log. Whatever the bytes are, it
+/// neither panics nor holds more.
 #[derive(Debug)]
 pub struct LogReader<R> {
     input: R,
@@ -24,6 +26,10 @@ pub struct LogReader<R> {
     /// Records read, by direction.
     records: [u64; 2],
     block: Block,
+    /// Traces of which the end has not been read, by direction.
+    courses: [Option<Course>; 2],
+    /// What a frame beside the blocks said.
+    follow: Option<(Direction, Record)>,
     ending: Option<Ending>,
 }
 
@@ -169,15 +175,45 @@ impl<R: Read> LogReader<R> {
             Some(_) => return Err(damaged(at, Damage::Place)),
             None => return Err(ReadError::CutOff { length: source.offset }),
         };
-        Ok(Self {
+        let mut log = Self {
             input: source.input,
             offset: source.offset,
             header,
             decoders: Default::default(),
             records: [0; 2],
             block: Block::default(),
+            courses: [None, None],
+            follow: None,
             ending: None,
-        })
+        };
+        log.read_traces()?;
+        Ok(log)
+    }
+
+    /// The traces that the header promises.
+    fn read_traces(&mut self) -> Result<(), ReadError> {
+        for direction in Direction::BOTH {
+            let header = self.header.direction(direction);
+            let (follows, start) = (header.follows, header.start_ns);
+            while follows && self.follow.is_none() {
+                let at = self.offset;
+                self.next_frame()?;
+                // Nothing can be replayed of what is cut off here.
+                if self.ending.is_some() || self.block.left > 0 {
+                    return Err(damaged(at, Damage::Place));
+                }
+            }
+            match self.follow.take() {
+                None => {}
+                Some((of, Record::Follow { at, trace: Some(trace) }))
+                    if of == direction && at.as_nanos() == start =>
+                {
+                    self.header.direction_mut(direction).trace = Some(*trace);
+                }
+                Some(_) => return Err(damaged(self.offset, Damage::Place)),
+            }
+        }
+        Ok(())
     }
 
     /// The header.
@@ -196,11 +232,18 @@ impl<R: Read> LogReader<R> {
             if let Some(ending) = &self.ending {
                 return Ok(Entry::End(ending.clone()));
             }
-            if let Some((direction, record)) = self.decode()? {
+            if let Some((direction, record)) = self.take()? {
                 self.records[direction.index()] += 1;
                 return Ok(Entry::Record(direction, record));
             }
             self.next_frame()?;
+        }
+    }
+
+    fn take(&mut self) -> Result<Option<(Direction, Record)>, ReadError> {
+        match self.follow.take() {
+            Some(follow) => Ok(Some(follow)),
+            None => self.decode(),
         }
     }
 
@@ -226,8 +269,21 @@ impl<R: Read> LogReader<R> {
         self.offset = source.offset;
         match head {
             None => self.ending = Some(Ending::CutOff),
+            Some(FrameHead { kind: Kind::Course(direction), count, .. }) => {
+                self.course(direction, count)
+                    .map_err(|error| damaged(at, Damage::Record(error)))?;
+            }
+            Some(FrameHead { kind: Kind::Follow(direction), count, .. }) => {
+                let course = self.courses[direction.index()].take();
+                let follow = course::follow(course, &self.block.payload);
+                let follow = follow.map_err(|error| damaged(at, Damage::Record(error)))?;
+                if count != 1 {
+                    return Err(damaged(at, Damage::Place));
+                }
+                self.follow = Some((direction, follow));
+            }
             Some(FrameHead { kind: Kind::Block(direction), count, .. }) => {
-                if count == 0 {
+                if count == 0 || self.courses[direction.index()].is_some() {
                     return Err(damaged(at, Damage::Place));
                 }
                 self.block.offset = at;
@@ -239,6 +295,16 @@ impl<R: Read> LogReader<R> {
             Some(FrameHead { kind: Kind::Header, .. }) => {
                 return Err(damaged(at, Damage::Place));
             }
+        }
+        Ok(())
+    }
+
+    /// Another part of a trace, kept until it is whole.
+    fn course(&mut self, direction: Direction, count: u32) -> Result<(), DecodeError> {
+        let payload = &self.block.payload;
+        match &mut self.courses[direction.index()] {
+            Some(course) => course.go_on(count, payload)?,
+            none => *none = Some(Course::begin(count, payload)?),
         }
         Ok(())
     }

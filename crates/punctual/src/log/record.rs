@@ -1,6 +1,7 @@
 //! What a direction's log consists of.
 
 use punctual_sched::packet::priority_of;
+use punctual_sched::trace::Trace;
 use punctual_sched::{BitFlip, Change, DropReason, Duration, Ecn, Instant, Mark, Output, Packet};
 
 /// One record of one direction, in the order in which it happened.
@@ -14,6 +15,13 @@ pub enum Record {
         at: Instant,
         /// What changed.
         change: Change,
+    },
+    /// The link follows another trace from now on, or none any more.
+    Follow {
+        /// The instant of event time from which on it does.
+        at: Instant,
+        /// What it follows.
+        trace: Option<Box<Trace>>,
     },
     /// A packet left.
     Departure(Departure),

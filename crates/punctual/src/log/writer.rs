@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
+use punctual_sched::trace::Trace;
 use punctual_sched::{Change, Instant, Output, Packet, Snapshot};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::fs::OFlags;
@@ -140,6 +141,12 @@ impl LogSender {
     /// A change that the link has accepted.
     pub fn change(&mut self, at: Instant, change: &Change) {
         self.push(Record::Change { at, change: change.clone() });
+    }
+
+    /// A trace that the link follows from `at` on, or that it follows none any more.
+    pub fn follow(&mut self, at: Instant, trace: Option<&Trace>) {
+        let trace = trace.cloned().map(Box::new);
+        self.push(Record::Follow { at, trace });
     }
 
     /// The fate of packet number `sequence`: a drop, or a departure with the time of its release.

@@ -9,7 +9,7 @@ use punctual_sched::config::QueueKind;
 use punctual_sched::parameter::ConfigBuilder;
 use punctual_sched::queue::jens::UserBy;
 
-use super::tables;
+use super::{tables, traces};
 use crate::cli::RunOptions;
 use crate::failure::Failure;
 use crate::log::Direction;
@@ -32,7 +32,7 @@ impl Links {
             Some(path) => File::read(path)?,
             None => File::default(),
         };
-        let build = |table: &Table, option: &str, text: Option<&String>| {
+        let build = |direction, table: &Table, option: &str, text: Option<&String>| {
             let mut builder = ConfigBuilder::default();
             builder.set("hold", &hold.to_string(), "default").map_err(Failure::usage)?;
             for (place, name, value) in file.both.iter().chain(table) {
@@ -46,12 +46,13 @@ impl Links {
                     tables::words(text).map_err(|error| Failure::usage(error.within(option)))?;
                 builder.words(&text, option).map_err(Failure::usage)?;
             }
+            traces::follow(&mut builder, direction, option)?;
             let config = builder.finish().map_err(Failure::usage)?;
             check_users(option, &config).map(|()| config)
         };
         Ok(Self {
-            up: build(&file.up, "--up", options.up.as_ref())?,
-            down: build(&file.down, "--down", options.down.as_ref())?,
+            up: build(Direction::Up, &file.up, "--up", options.up.as_ref())?,
+            down: build(Direction::Down, &file.down, "--down", options.down.as_ref())?,
         })
     }
 }

@@ -15,6 +15,7 @@ mod session;
 mod summary;
 mod supervise;
 pub(crate) mod tables;
+mod traces;
 mod witness;
 
 use std::ffi::OsString;

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use punctual_sched::{Change, ConfigError, Instant, Link, LinkConfig, Snapshot};
+use punctual_sched::trace::Trace;
+use punctual_sched::{Change, ConfigError, Instant, Link, Snapshot};
 
 use super::fate::{Fate, nanos};
 use super::outcome::{Difference, Near};
@@ -47,7 +48,7 @@ const MAX_AHEAD: usize = 1 << 22;
 impl Replay {
     pub(super) fn new(direction: Direction, header: &DirectionHeader) -> Result<Self, ConfigError> {
         let now = Instant::from_nanos(header.start_ns);
-        let link = Link::new(&LinkConfig::try_from(&header.link)?, header.seed, now)?;
+        let link = Link::new(&header.config()?, header.seed, now)?;
         Ok(Self {
             direction,
             link,
@@ -64,6 +65,7 @@ impl Replay {
         match record {
             Record::Arrival(arrival) => self.arrive(arrival),
             Record::Change { at, change } => self.change(change, *at),
+            Record::Follow { at, trace } => self.follow(trace.as_deref(), *at),
             Record::Departure(departure) => {
                 if self.has_arrived(departure) {
                     self.departures.log(*departure);
@@ -156,6 +158,14 @@ impl Replay {
         self.collect();
     }
 
+    fn follow(&mut self, trace: Option<&Trace>, at: Instant) {
+        self.step_to("follow", at);
+        if let Err(error) = self.link.follow(trace.cloned(), self.now) {
+            self.differ(None, "follow", "accepted".to_owned(), format!("refused: {error}"));
+        }
+        self.collect();
+    }
+
     /// The times given to a link never run backwards: a log in which they do was altered.
     fn step_to(&mut self, field: &str, at: Instant) {
         if at < self.now {
@@ -184,7 +194,7 @@ impl Replay {
             match Record::fate(handle, &output, None) {
                 Record::Departure(departure) => self.departures.replay(departure),
                 Record::Drop(drop) => self.dropped.replay(drop),
-                Record::Arrival(_) | Record::Change { .. } => {}
+                Record::Arrival(_) | Record::Change { .. } | Record::Follow { .. } => {}
             }
         }
     }

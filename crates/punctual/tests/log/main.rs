@@ -11,3 +11,4 @@ mod identical;
 mod incomplete;
 mod rewrite;
 mod run;
+mod traces;

@@ -267,7 +267,7 @@ pub(crate) fn send(
                 link.change(change, *at).unwrap();
             }
             // Told below, straight from a link.
-            Record::Departure(_) | Record::Drop(_) => return,
+            Record::Departure(_) | Record::Drop(_) | Record::Follow { .. } => return,
         }
         told.push((direction, record));
         while let Some(output) = link.poll() {

@@ -38,7 +38,7 @@ pub(crate) fn packets(ended: &Ended, wanted: Direction) -> Vec<Packet> {
                     packets[index(departure.sequence)].departures.push(departure);
                 }
                 Record::Drop(drop) => packets[index(drop.sequence)].drops.push(drop),
-                Record::Change { .. } => {}
+                Record::Change { .. } | Record::Follow { .. } => {}
             },
             Entry::Record(..) => {}
             Entry::End(_) => return packets,

@@ -28,6 +28,8 @@ pub(crate) fn tests() -> Vec<Test> {
         a_thread_for_each_direction_replays,
         runs_side_by_side_replay,
         a_run_inside_a_run_replays,
+        a_packet_trace_replays_and_delivers_at_its_opportunities,
+        a_trace_of_rates_replays,
     ]
     .into()
 }
@@ -248,4 +250,50 @@ fn a_run_inside_a_run_replays() {
     let inner = std::fs::read(ended.file("inner.json")).expect("the inner run left its report");
     assert!(Report::parse(&inner).up.all_dropped() > 0);
     assert!(ended.stderr.contains("identical: "), "{}", ended.stderr);
+}
+
+/// A file in the temporary directory that goes with the test.
+struct TraceFile(std::path::PathBuf);
+
+impl TraceFile {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("punctual-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).expect("a temporary file can be written");
+        Self(path)
+    }
+
+    fn link(&self, words: &str) -> String {
+        format!("trace={} {words}", self.0.display())
+    }
+}
+
+impl Drop for TraceFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn a_packet_trace_replays_and_delivers_at_its_opportunities() {
+    // Two opportunities every 5 ms.
+    let file = TraceFile::new("deliveries", "5\n5\n");
+    let run = udp(&file.link("limit=1000p delay=1ms"), "--rate 2mbit --duration 1s");
+    let ended = run.finish();
+    check(&ended);
+    let packets = crate::logged::packets(&ended, punctual::log::Direction::Up);
+    let first = packets.first().expect("some came").arrival.at.as_nanos();
+    for departure in packets.iter().flat_map(|packet| &packet.departures) {
+        let since = departure.due.as_nanos() - first - 1_000_000;
+        assert_eq!(since % 5_000_000, 0, "{since} ns after the first packet");
+    }
+    let report = ended.report();
+    let trace = report.up.json["link"]["trace"].as_str().expect("a text").to_owned();
+    assert!(trace.contains("(mahimahi, 5ms, mean 4812800bit, crc32 "), "{trace}");
+}
+
+fn a_trace_of_rates_replays() {
+    let text = "time_ns,rate_bps,delay_ns,loss\n0,4000000,5000000,5%\n50000000,0,,\n\
+                80000000,20000000,1000000,0%\n";
+    let file = TraceFile::new("rates", text);
+    let words = "trace.loop=yes limit=200p queue=fq_codel trace.offset=20ms";
+    check(&udp(&file.link(words), "--rate 5mbit --duration 1s").finish());
 }

@@ -5,6 +5,7 @@ use crate::classify::Classified;
 use crate::impair::{Correlated, Distribution, Impair, Reorder, SlotGap};
 use crate::queue::dualpi2::StepThreshold;
 use crate::time::Duration;
+use crate::trace::Trace;
 use crate::units::Rate;
 
 impl LinkConfig {
@@ -84,11 +85,11 @@ impl LinkConfig {
     }
 
     /// What is left for the stages behind the queue: nothing with `impair=netem`, which does all of
-    /// it; no bottleneck with a queue that is one.
+    /// it; no bottleneck with a queue that is one, or where single deliveries are.
     #[must_use]
     pub(crate) fn behind_queue(&self) -> Self {
         match self.impair {
-            Impair::Own if self.serves_itself() => {
+            Impair::Own if self.serves_itself() || self.delivers() => {
                 Self { rate: Rate::UNLIMITED, burst: None, peakrate: None, ..self.clone() }
             }
             Impair::Own => self.clone(),
@@ -99,8 +100,11 @@ impl LinkConfig {
     }
 
     /// Bytes that the link adds to each wire packet before anything counts it; tbf counts its
-    /// overhead itself.
+    /// overhead itself, opportunities say what they count.
     pub(crate) fn added_bytes(&self) -> i64 {
+        if let Some(Trace { per_packet: Some(bytes), .. }) = self.trace {
+            return bytes.into();
+        }
         let overhead = if self.queue == QueueKind::Tbf { 0 } else { self.overhead };
         i64::from(self.framing) + i64::from(overhead)
     }
@@ -118,6 +122,7 @@ impl LinkConfig {
             || self.jitter != Duration::ZERO
             || self.slot.is_some()
             || self.impair == Impair::Netem
+            || self.is_paced_by_trace()
             || self.queue.decides_per_packet();
         let fast = |rate: Rate| rate.as_bps() > Self::KEEP_ABOVE_BPS;
         match self.gso {
@@ -132,6 +137,7 @@ impl LinkConfig {
     /// corrupted, out of order.
     pub(crate) fn tells_packets_apart(&self) -> bool {
         !self.loss.is_none()
+            || self.is_lossy_by_trace()
             || self.duplicate != Correlated::NEVER
             || self.corrupt != Correlated::NEVER
             || self.reorder != Reorder::None

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::list::BadValue;
 use super::tables::{NORMAL, PARETO, PARETO_NORMAL};
+use crate::checksum::Crc32;
 use crate::words;
 
 /// How a value spreads around its mean.
@@ -53,7 +54,9 @@ impl Distribution {
     /// as big-endian 16-bit integers: `table(4096 entries, crc32 1a2b3c4d)`.
     pub fn brief(&self) -> String {
         let Self::Table(Table(entries)) = self else { return self.to_string() };
-        let crc = crc32(entries.iter().flat_map(|entry| entry.to_be_bytes()));
+        let mut crc = Crc32::new();
+        entries.iter().for_each(|entry| crc.bytes(&entry.to_be_bytes()));
+        let crc = crc.finish();
         format!("table({} entries, crc32 {crc:08x})", entries.len())
     }
 }
@@ -123,15 +126,6 @@ impl fmt::Display for Distribution {
             }
         }
     }
-}
-
-/// CRC-32 of IEEE 802.3, bit by bit: called for reports only.
-fn crc32(bytes: impl Iterator<Item = u8>) -> u32 {
-    !bytes.fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
-            if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 }
-        })
-    })
 }
 
 /// Before the digits of a table.

@@ -15,6 +15,9 @@ impl Link {
     /// Nothing is lost, reordered or duplicated, except that a lower `limit` drops what no
     /// longer fits, from where the discipline drops. Saved-up tokens are kept, never refilled.
     pub fn change(&mut self, change: &Change, at: Instant) -> Result<bool, ConfigError> {
+        if self.follower.is_some() && !self.meet_change(change, at)? {
+            return Ok(false);
+        }
         if change.others.is_empty() {
             self.change_values(change, at)
         } else {
@@ -27,7 +30,7 @@ impl Link {
         let before = Values::of(&self.config);
         // No decision due before `at` reads any of them from there.
         self.config.apply_values(change);
-        if let Err(error) = self.config.validate() {
+        if let Err(error) = self.config.validate_in_force() {
             before.put_back(&mut self.config);
             return Err(error);
         }
@@ -95,7 +98,7 @@ impl Link {
 
     fn configure_queue(&mut self, before: &LinkConfig) {
         if !self.config.serves_itself() || self.server.is_last() {
-            self.server.configure(&self.config, self.now);
+            self.configure_server();
         }
         if !self.config.has_same_queue(before) {
             self.queue.configure(&self.config, self.now, &mut self.effects);
@@ -122,7 +125,14 @@ impl Link {
             self.queue.shrink(now, &mut self.effects);
             self.settle();
         }
-        self.begin_service();
+        self.serve_what_waits();
+    }
+
+    fn configure_server(&mut self) {
+        if self.delivers() {
+            return;
+        }
+        self.server.configure(&self.config, self.now);
     }
 
     /// Queues that serve themselves have no serialiser behind them: what it has saved up, or is
@@ -131,12 +141,12 @@ impl Link {
         let now = self.now;
         let itself = self.config.serves_itself();
         if self.busy {
-            self.server.configure(&self.config, now);
+            self.configure_server();
             self.server.set_last(itself);
             return;
         }
         match (before.serves_itself(), itself) {
-            (false, false) => self.server.configure(&self.config, now),
+            (false, false) => self.configure_server(),
             (false, true) => {
                 let saved = self.server.give_way(now);
                 self.queue.take_over(saved);
@@ -167,6 +177,7 @@ impl Link {
                 self.nic = None;
             }
         }
+        self.plain = self.nic.is_none() && self.follower.is_none();
     }
 }
 

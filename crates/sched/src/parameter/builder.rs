@@ -5,6 +5,7 @@ use crate::config::{ConfigError, LinkConfig, QueueKind};
 use crate::impair::Impair;
 use crate::queue::fq::Wake;
 use crate::time::Duration;
+use crate::trace::Trace;
 use crate::words;
 
 /// A configuration from several sources: a later one overrides parameters of an earlier one.
@@ -47,6 +48,17 @@ impl ConfigBuilder {
         let (value, place) = (value.to_owned(), place.to_owned());
         self.given.push(Given { name: parameter.name, value, place });
         Ok(self)
+    }
+
+    /// What the sources say so far: which file to read for `trace`, and how.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// What the file named by `trace` holds.
+    pub fn follow(&mut self, trace: Trace) -> &mut Self {
+        self.config.trace = Some(trace);
+        self
     }
 
     /// The whole, checked by [`LinkConfig::validate`]; a burst needs a rate, a
@@ -110,6 +122,7 @@ impl ConfigBuilder {
     /// The parameter since which the link has been wrong in this way.
     fn cause(&self, error: &ConfigError) -> Option<&Given> {
         let mut link = Self::default();
+        link.config.trace.clone_from(&self.config.trace);
         let mut cause = None;
         for given in &self.given {
             // It was set before, so it can be set again.

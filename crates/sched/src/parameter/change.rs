@@ -141,7 +141,7 @@ impl LinkConfig {
                 return Err(ConfigError::new(parameter.name, problem));
             }
         }
-        self.validate()?;
+        self.validate_in_force()?;
         self.check_named(change, TABLES)?;
         self.check_named(change, OWN_ONLY)?;
         match self.validate_as_written() {

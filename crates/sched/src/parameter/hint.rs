@@ -242,7 +242,7 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("no_split_gso", "gso=keep"),
 ];
 /// Words that later versions know.
-const LATER: &[&str] = &["trace", "backpressure"];
+const LATER: &[&str] = &["backpressure"];
 /// Disciplines of Linux that are not here, tc(8): no typing mistakes.
 const OTHER_DISCIPLINES: &[&str] = &[
     "blue",

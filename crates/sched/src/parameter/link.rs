@@ -1,8 +1,8 @@
 //! Parameters of the link itself.
 
 use super::{
-    GSO, Live, Parameter, QUEUES, hint, integer, limited, narrow, or, pairs, read, unless, word,
-    written,
+    GSO, Live, Parameter, QUEUES, hint, integer, limited, narrow, or, pairs, read, trace, unless,
+    word, written,
 };
 use crate::config::{LinkConfig, QueueKind};
 use crate::time::Duration;
@@ -92,6 +92,7 @@ pub(super) const ROWS: &[Parameter] = &[
         set: |c, v| set_limit(c, v),
         get: |c| or("auto", c.limit),
     },
+    trace::FILE_ROW,
     Parameter {
         name: "gso",
         takes: "split|keep|auto",

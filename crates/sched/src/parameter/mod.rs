@@ -9,6 +9,7 @@ use core::str::FromStr;
 
 use crate::config::{ConfigError, Gso, Limit, LinkConfig, LossAt, QueueKind};
 use crate::impair::Impair;
+use crate::trace::Trace;
 use crate::units::{Bytes, Rate};
 use crate::words;
 
@@ -26,6 +27,7 @@ mod netem;
 mod pairs;
 mod pasted;
 mod tbf;
+mod trace;
 mod validate;
 
 pub use self::builder::ConfigBuilder;
@@ -86,6 +88,12 @@ pub const TABLES: &[Table] = &[
     Table { name: "", rows: link::ROWS, needs: "", applies: |_| true },
     Table { name: "", rows: impair::ROWS, needs: "", applies: |_| true },
     Table {
+        name: "trace",
+        rows: trace::ROWS,
+        needs: "trace=FILE",
+        applies: |c| c.trace_options.file.is_some(),
+    },
+    Table {
         name: "tbf",
         rows: tbf::ROWS,
         needs: "queue=tbf",
@@ -144,6 +152,7 @@ impl Parameter {
         match (self.name, &config.slot) {
             ("distribution", _) => config.distribution.brief(),
             ("slot", Some(slot)) => slot.brief(),
+            ("trace", _) => config.trace_brief(),
             _ => (self.get)(config),
         }
     }
@@ -182,12 +191,13 @@ impl LinkConfig {
         parameters().map(|p| (p.name, (p.get)(self))).collect()
     }
 
-    /// The configuration whose [`LinkConfig::all_entries`] these are. Parameters that are not named
-    /// have their defaults.
+    /// The configuration whose [`LinkConfig::all_entries`] these are, and what it follows.
+    /// Parameters that are not named have their defaults.
     pub fn from_entries<'a>(
         entries: impl IntoIterator<Item = (&'a str, &'a str)>,
+        trace: Option<Trace>,
     ) -> Result<Self, ConfigError> {
-        let mut config = Self::default();
+        let mut config = Self { trace, ..Self::default() };
         for (name, value) in entries {
             config.set(name, value)?;
         }

@@ -300,9 +300,23 @@ const BAD_LINKS: &[(&str, &str)] = &[
     ("bandwidth=1mbit", r#"--both: unknown parameter "bandwidth", did you mean "rate"?"#),
     (
         "colour=1",
-        r#"--both: unknown parameter "colour", expected one of rate, framing, overhead, burst, peakrate, nic, delay, queue, limit, gso, hold, jitter, distribution, reorder, slot, loss, loss.at, ecn, duplicate, corrupt, impair"#,
+        r#"--both: unknown parameter "colour", expected one of rate, framing, overhead, burst, peakrate, nic, delay, queue, limit, trace, gso, hold, jitter, distribution, reorder, slot, loss, loss.at, ecn, duplicate, corrupt, impair"#,
     ),
-    ("trace=x", r#"--both: parameter "trace" is not available in this version"#),
+    ("backpressure=on", r#"--both: parameter "backpressure" is not available in this version"#),
+    ("trace=x", r#"--both: trace: "x" has not been read"#),
+    ("trace.loop=yes", "--both: trace.loop: needs trace=FILE"),
+    (
+        "trace=x trace.loop=1",
+        r#"--both: trace.loop: unknown word "1", expected one of yes, no, auto"#,
+    ),
+    (
+        "trace=x trace.scale=0",
+        r#"--both: trace.scale: "0" is less than 0.000001, the smallest factor"#,
+    ),
+    (
+        "trace=x trace.packet=1514",
+        r#"--both: trace.packet: unknown word "1514", did you mean "1504"?"#,
+    ),
     (
         "queue=tbf tbf.refilling=no",
         r#"--both: unknown parameter "tbf.refilling", expected one of tbf.mtu, tbf.mpu, tbf.linklayer, tbf.refill"#,
@@ -575,7 +589,7 @@ proptest! {
         }
         prop_assert_eq!(&read, &config);
         let entries = config.all_entries();
-        let whole = LinkConfig::from_entries(entries.iter().map(|(n, v)| (*n, v.as_str())));
+        let whole = LinkConfig::from_entries(entries.iter().map(|(n, v)| (*n, v.as_str())), None);
         prop_assert_eq!(whole, config.validate().map(|()| config.clone()));
         let _ = (config.resolved_limit(), config.resolved_gso());
     }

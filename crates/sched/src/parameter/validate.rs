@@ -18,6 +18,20 @@ impl LinkConfig {
     ///
     /// [`ConfigBuilder`]: crate::ConfigBuilder
     pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.trace.is_none() && self.trace_options.file.is_none() {
+            return self.check_values();
+        }
+        self.check_trace()?;
+        self.begun().check_values()
+    }
+
+    /// The same for a link in operation, whose trace has set values of its own.
+    pub(crate) fn validate_in_force(&self) -> Result<(), ConfigError> {
+        self.validate()?;
+        if self.trace.is_some() { self.check_values() } else { Ok(()) }
+    }
+
+    fn check_values(&self) -> Result<(), ConfigError> {
         self.check_overhead()?;
         self.check_rates()?;
         self.check_delay()?;
@@ -33,14 +47,15 @@ impl LinkConfig {
     /// and peakrate binds.
     pub(super) fn validate_as_written(&self) -> Result<(), ConfigError> {
         self.validate()?;
+        self.check_trace_as_written()?;
         self.check_impairments_as_written()?;
-        self.check_queue_as_written()?;
-        let unlimited = self.rate == Rate::UNLIMITED;
+        self.begun().check_queue_as_written()?;
+        let unlimited = self.rate == Rate::UNLIMITED && !self.is_paced_by_trace();
         ensure(self.burst.is_none() || !unlimited, "burst", || "needs a rate".into())?;
         let Some(peak) = self.peakrate else { return Ok(()) };
         ensure(!unlimited, "peakrate", || "needs a rate and a burst".into())?;
         ensure(self.burst.is_some(), "peakrate", || "needs a burst".into())?;
-        ensure(peak > self.rate, "peakrate", || {
+        ensure(peak > self.rate || self.is_paced_by_trace(), "peakrate", || {
             format!("{peak} is not above the rate of {}", self.rate)
         })
     }
@@ -82,8 +97,9 @@ impl LinkConfig {
         let nothing = [Limit::Packets(0), Limit::Bytes(0), Limit::Time(Duration::ZERO)];
         ensure(!nothing.contains(&limit), "limit", || format!("{limit} holds no packet"))?;
         let derived = matches!(limit, Limit::Time(_));
-        ensure(!derived || self.rate.finite_bps().is_some(), "limit", || {
-            format!("{limit} is what the rate carries in that time, but the rate is {}", self.rate)
+        let rate = self.limiting_rate();
+        ensure(!derived || rate.finite_bps().is_some(), "limit", || {
+            format!("{limit} is what the rate carries in that time, but the rate is {rate}")
         })
     }
 
@@ -109,6 +125,7 @@ impl LinkConfig {
     fn check_gso(&self) -> Result<(), ConfigError> {
         let (does, means) = match self {
             Self { loss, .. } if !loss.is_none() => ("lose", "loss"),
+            _ if self.is_lossy_by_trace() => ("lose", "the trace"),
             Self { duplicate, .. } if *duplicate != Correlated::NEVER => ("duplicate", "duplicate"),
             Self { corrupt, .. } if *corrupt != Correlated::NEVER => ("corrupt", "corrupt"),
             Self { reorder, .. } if *reorder != Reorder::None => ("reorder", "reorder"),

@@ -11,9 +11,11 @@ use core::str::FromStr;
 use crate::config::Limit;
 use crate::time::Duration;
 
+mod factor;
 mod gain;
 mod text;
 
+pub use factor::Factor;
 pub use gain::Gain;
 use text::Kind;
 pub use text::UnitError;

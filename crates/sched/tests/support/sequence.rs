@@ -3,12 +3,16 @@
 #![allow(dead_code, reason = "each harness uses its part of it")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use punctual_sched::config::{Limit, QueueKind};
 use punctual_sched::impair::Reorder;
+use punctual_sched::trace::{
+    Course, Delivery, Opportunity, Schedule, Step, Timeline, Trace, TraceStart,
+};
 use punctual_sched::{
-    Change, Deadline, DropReason, Duration, Ecn, Instant, Link, LinkConfig, Mark, Output, Packet,
-    Rate, TransmitTime,
+    Change, ConfigBuilder, Deadline, DropReason, Duration, Ecn, Instant, Link, LinkConfig, Mark,
+    Output, Packet, Probability, Rate, TransmitTime,
 };
 
 #[path = "changes.rs"]
@@ -23,6 +27,8 @@ pub(crate) struct Case {
     pub(crate) order: Order,
     /// How many queues there are that hold up to `limit` each.
     pub(crate) bands: u64,
+    /// The trace that it follows.
+    pub(crate) trace: Option<fn() -> Trace>,
 }
 
 /// A promise of order, for departures; a copy may leave beside its packet.
@@ -37,12 +43,16 @@ pub(crate) enum Order {
 }
 
 const fn case(order: Order, words: &'static str) -> Case {
-    Case { words, order, bands: 1 }
+    Case { words, order, bands: 1, trace: None }
+}
+
+const fn traced(order: Order, words: &'static str, trace: fn() -> Trace) -> Case {
+    Case { words, order, bands: 1, trace: Some(trace) }
 }
 
 /// With three bands, each of which has its limit.
 const fn fq(words: &'static str) -> Case {
-    Case { words, order: Order::Flow, bands: 3 }
+    Case { words, order: Order::Flow, bands: 3, trace: None }
 }
 
 /// Every discipline and stage, with limits that are reached.
@@ -75,7 +85,65 @@ pub(crate) const CASES: &[Case] = &[
     case(Order::All, "rate=10mbit queue=tbf burst=3kb limit=30kb"),
     case(Order::All, "rate=10mbit queue=tbf burst=3kb peakrate=20mbit tbf.mtu=2kb limit=10kb"),
     case(Order::All, "rate=1mbit queue=tbf burst=20kb limit=30kb tbf.linklayer=atm duplicate=9%"),
+    traced(Order::All, "limit=20p", steps),
+    traced(Order::All, "limit=30kb burst=10kb peakrate=20mbit nic=100mbit", steps),
+    traced(Order::Flow, "limit=20p queue=fq_codel duplicate=20%", steps),
+    traced(Order::All, "queue=tbf burst=3kb limit=30kb delay=1ms", tbf_steps),
+    traced(Order::All, "limit=20p delay=1ms loss=5%", opportunities),
+    Case { trace: Some(opportunities), ..fq("queue=fq fq.maxrate=1mbit limit=20p") },
+    traced(Order::Flow, "queue=dualpi2 limit=20p ecn=on loss=5%", opportunities),
+    traced(Order::All, "queue=codel limit=20p codel.ecn=on", few_opportunities),
 ];
+
+/// Rates, delays and losses that begin anew every 10 ms, an outage and an unlimited rate among them.
+fn steps() -> Trace {
+    let step = |at, bps, delay: Option<u64>, loss| Step {
+        at: Duration::from_micros(at),
+        rate: Rate::from_bps(bps),
+        delay: delay.map(Duration::from_micros),
+        loss: Option::map(loss, Probability::from_raw),
+    };
+    let steps = vec![
+        step(0, 10_000_000, Some(500), None),
+        step(1, 9_999_999, None, Some(1 << 30)),
+        step(2_000, 1_000, None, None),
+        step(3_000, 0, Some(3_000), None),
+        step(7_000, u64::MAX, None, Some(0)),
+        step(7_001, 100_000_000, Some(100), None),
+    ];
+    trace(Course::Steps(steps), 10)
+}
+
+/// Rates at which tbf can serve.
+fn tbf_steps() -> Trace {
+    let step = |at, bps| Step {
+        at: Duration::from_micros(at),
+        rate: Rate::from_bps(bps),
+        ..Step::default()
+    };
+    trace(Course::Steps(vec![step(0, 1_000), step(1_000, 20_000_000), step(3_000, 0)]), 7)
+}
+
+fn opportunities() -> Trace {
+    delivering(&[(0, 1), (1_000, 3), (1_001, 1), (7_000, 40), (10_000, 1)])
+}
+
+fn few_opportunities() -> Trace {
+    let trace = delivering(&[(9_000, 1)]);
+    Trace { start: TraceStart::AtOnce, offset: Duration::from_millis(77), ..trace }
+}
+
+fn delivering(at: &[(u64, u32)]) -> Trace {
+    let delivery = |&(at, count)| Delivery { at: Duration::from_micros(at), count };
+    let at = at.iter().map(delivery).collect();
+    trace(Course::Deliveries { at, opportunity: Opportunity::MAHIMAHI }, 10)
+}
+
+fn trace(course: Course, span_ms: u64) -> Trace {
+    let timeline = Timeline { course, span: Duration::from_millis(span_ms) };
+    let schedule = Schedule::new(timeline).expect("the traces are valid");
+    Trace { repeat: true, ..Trace::new(Arc::new(schedule)) }
+}
 
 /// Runs the operations that `bytes` hold on a link of `case`.
 ///
@@ -83,7 +151,12 @@ pub(crate) const CASES: &[Case] = &[
 ///
 /// Where a promise of the link is broken.
 pub(crate) fn run(case: &Case, bytes: &[u8]) {
-    let config = LinkConfig::parse(case.words, "case").expect("the cases are valid");
+    let mut words = ConfigBuilder::default();
+    words.words(case.words, "case").expect("the cases are valid");
+    if let Some(trace) = case.trace {
+        words.follow(trace());
+    }
+    let config = words.finish().expect("the cases are valid");
     let mut model = Model::new(&config, *case);
     let mut bytes = Bytes(bytes);
     while let Some(operation) = bytes.next() {
@@ -257,6 +330,15 @@ impl Model {
         if what & 4 != 0 {
             change.limit = Some(Limit::Packets(u32::from(bytes.byte())));
         }
+        if let Some(trace) = self.case.trace
+            && what & 0x60 == 0x60
+        {
+            // Stops following, or begins anew; refused where a change has brought what does not fit.
+            let trace = (what & 0x80 != 0).then(trace);
+            self.deadline = None;
+            let _ = self.link.follow(trace, Instant::from_nanos(self.now));
+            self.drain();
+        }
         for _ in 0..what >> 3 & 3 {
             let which = usize::from(bytes.byte());
             changes::add(&mut change, changes::CHANGES[which % changes::CHANGES.len()]);
@@ -406,6 +488,9 @@ impl Model {
     fn end(&mut self) {
         let rate = Rate::from_bps(1_000_000_000);
         self.deadline = None;
+        if self.case.trace.is_some() {
+            self.link.follow(None, Instant::from_nanos(self.now)).expect("nothing can be followed");
+        }
         let change = Change { rate, ..Change::default() };
         self.link.change(&change, Instant::from_nanos(self.now)).expect("a rate can be had");
         self.drain();

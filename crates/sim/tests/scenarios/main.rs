@@ -9,6 +9,7 @@ mod fairness;
 mod lateness;
 mod queue;
 mod rate;
+mod trace;
 
 use punctual_sched::{Duration, LinkConfig, Rate};
 use punctual_sim::{Fate, Outcome, Scenario, Source, Traffic};

@@ -47,7 +47,7 @@ impl<A: Account> Lane<A> {
     #[inline]
     pub(super) fn settle(&mut self) {
         if let Some(watch) = &mut self.watch {
-            watch.settle(self.link.config().rate);
+            watch.settle(self.link.rate());
         }
     }
 
@@ -57,11 +57,10 @@ impl<A: Account> Lane<A> {
         at: Instant,
         source: Source,
     ) -> Result<(), Ignored> {
-        let config = self.link.config();
         // Thousands of times a second: no need to build both configurations for one number.
         let news = match source {
-            Source::Word => change.rate != Some(config.rate),
-            Source::Set | Source::Remote => config.changes(change),
+            Source::Word => change.rate != Some(self.link.rate()),
+            Source::Set | Source::Remote => self.link.changes(change),
         };
         if !news {
             return Ok(());
@@ -79,7 +78,7 @@ impl<A: Account> Lane<A> {
                 Question::Change(change) => self.change_as_asked(change, &request),
                 Question::Snapshot => Ok(Answer::Seen(Box::new(Seen {
                     snapshot: self.link.snapshot(),
-                    config: self.link.config().clone(),
+                    config: self.link.in_force(),
                     at,
                 }))),
             };
@@ -93,7 +92,7 @@ impl<A: Account> Lane<A> {
         request: &Request,
     ) -> Result<Answer, ConfigError> {
         let at = self.latest();
-        let changed = self.link.config().changes(change);
+        let changed = self.link.changes(change);
         if changed {
             self.change(change, at, (Some(request.asked()), Source::Remote))?;
         } else {

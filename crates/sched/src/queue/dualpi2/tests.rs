@@ -295,7 +295,7 @@ fn values_are_read_in_the_words_of_tc_and_print_back() {
     let read = link(given);
     let printed: Vec<_> = read.all_entries();
     let again = printed.iter().map(|(name, value)| (*name, value.as_str()));
-    assert_eq!(LinkConfig::from_entries(again).unwrap(), read);
+    assert_eq!(LinkConfig::from_entries(again, None).unwrap(), read);
     let value = |name| printed.iter().find(|(known, _)| *known == name).map(|(_, v)| v.as_str());
     assert_eq!(value("dualpi2.step_thresh"), Some("5p"));
     assert_eq!(value("dualpi2.min_qlen_step"), Some("3p"));

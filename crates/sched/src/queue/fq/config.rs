@@ -312,7 +312,7 @@ mod tests {
             assert!(entries.contains(&(name, value.to_owned())), "{name} {entries:?}");
         }
         let entries = config.all_entries();
-        let read = LinkConfig::from_entries(entries.iter().map(|(n, v)| (*n, v.as_str())));
+        let read = LinkConfig::from_entries(entries.iter().map(|(n, v)| (*n, v.as_str())), None);
         assert_eq!(read, Ok(config));
     }
 

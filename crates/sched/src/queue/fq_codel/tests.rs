@@ -294,7 +294,7 @@ proptest! {
         let codel = super::super::codel::CodelConfig { ecn, ..written.fq_codel.codel };
         written.fq_codel = FqCodelConfig { flows, quantum, memory_limit, drop_batch, selector, codel };
         let entries = written.entries();
-        let read = LinkConfig::from_entries(entries.iter().map(|(n, v)| (*n, v.as_str())));
+        let read = LinkConfig::from_entries(entries.iter().map(|(n, v)| (*n, v.as_str())), None);
         prop_assert_eq!(read, Ok(written));
     }
 

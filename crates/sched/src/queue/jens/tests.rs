@@ -934,7 +934,7 @@ fn parameters_print_as_they_are_read() {
             assert!(entries.contains(&(name, value.to_owned())), "{word}");
         }
         let pairs = entries.iter().map(|(name, value)| (*name, value.as_str()));
-        assert_eq!(LinkConfig::from_entries(pairs), Ok(read));
+        assert_eq!(LinkConfig::from_entries(pairs, None), Ok(read));
     }
 }
 
