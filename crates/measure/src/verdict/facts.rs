@@ -225,11 +225,7 @@ impl Facts {
                 .as_ref()
                 .is_some_and(|peer| peer.ended_early && peer.exit_status != Some(0)),
             mtu_changed: mtu_changed(directions),
-            buffer_granted: host
-                .granted
-                .receive_buffer_bytes
-                .zip(host.granted.receive_buffer_asked_bytes)
-                .is_some_and(|(granted, asked)| granted >= asked),
+            buffer_granted: buffer_granted(host),
             log_cause: run.log.as_ref().and_then(|log| log.cause.clone()),
             witness: witness.map(Testimony::of),
         }
@@ -277,6 +273,12 @@ fn idle_queue(direction: &Direction) -> Option<String> {
         "fifo" => value("limit").filter(|limit| *limit != "none").map(|l| format!("limit={l}")),
         _ => None,
     }
+}
+
+fn buffer_granted(host: &Host) -> bool {
+    let granted = &host.granted;
+    let sizes = granted.receive_buffer_bytes.zip(granted.receive_buffer_asked_bytes);
+    sizes.is_some_and(|(granted, asked)| granted >= asked)
 }
 
 /// Whether our devices do not all take packets of the same size any more, as they do when made.

@@ -123,15 +123,7 @@ fn clock_step(facts: &Facts) -> Option<Finding<Reason>> {
 fn losses(facts: &Facts) -> Vec<Finding<Reason>> {
     let lost = &facts.lost;
     let places = [
-        (
-            Reason::ReceiveBuffer,
-            lost.receive_buffer,
-            if facts.buffer_granted {
-                "lost in the receive buffer: lower the load, or gso=keep"
-            } else {
-                "lost in the receive buffer: raise net.core.rmem_max or be real root"
-            },
-        ),
+        (Reason::ReceiveBuffer, lost.receive_buffer, buffer_lost(facts)),
         (
             Reason::NfqueueFull,
             lost.nfqueue_full,
@@ -169,18 +161,26 @@ fn losses(facts: &Facts) -> Vec<Finding<Reason>> {
             lost.copies_failed,
             "not copied or altered as decided: lower rate or delay, or free memory",
         ),
-        (
-            Reason::DeviceDrops,
-            lost.devices,
-            if facts.mtu_changed {
-                "dropped at our devices, too large for one: leave their MTU at 1500"
-            } else {
-                "dropped at our devices: raise net.core.netdev_max_backlog"
-            },
-        ),
+        (Reason::DeviceDrops, lost.devices, devices_dropped(facts)),
     ];
     let hit = places.into_iter().filter(|&(_, n, _)| n > 0);
     hit.map(|(reason, n, text)| reason.because(format!("{} {text}", plural(n, "packet")))).collect()
+}
+
+fn buffer_lost(facts: &Facts) -> &'static str {
+    if facts.buffer_granted {
+        "lost in the receive buffer: lower the load, or gso=keep"
+    } else {
+        "lost in the receive buffer: raise net.core.rmem_max or be real root"
+    }
+}
+
+fn devices_dropped(facts: &Facts) -> &'static str {
+    if facts.mtu_changed {
+        "dropped at our devices, too large for one: leave their MTU at 1500"
+    } else {
+        "dropped at our devices: raise net.core.netdev_max_backlog"
+    }
 }
 
 fn late(facts: &Facts) -> Option<Finding<Reason>> {

@@ -143,18 +143,12 @@ impl<'a> Session<'a> {
         let log = writer.map(LogWriter::finish).transpose()?;
 
         let (directions, lateness) = observed.directions();
-        let host = summary::host(
-            &request.host,
-            &observed.drivers,
-            receive_buffer,
-            support,
-            &observed.ended.notes,
-        );
+        let (drivers, notes) = (&observed.drivers, &observed.ended.notes);
+        let host = summary::host(&request.host, drivers, receive_buffer, support, notes);
         let run = run_section(request, &name, &beginning, &observed, log.as_ref());
-        let status = observed.ended.status;
         let witness = observed.witness(&directions);
         let report = summary::conclude(host, run, directions, &lateness, witness);
-        Ok(Finished { status, report })
+        Ok(Finished { status: observed.ended.status, report })
     }
 
     /// Moves packets from the first process to the last.

@@ -110,21 +110,10 @@ pub(super) fn direction(
         stamps,
     } = *counts;
     let GateCounts { rule, queue_full: nfqueue_full, too_big } = gate;
-    let Direction {
-        queue: own,
-        delay,
-        lateness,
-        rate,
-        flows,
-        flows_rest,
-        changes,
-        changes_omitted,
-        ignored,
-        ..
-    } = account.report();
+    let kept = account.report();
     Direction {
         link: in_force(config, lane.limit_asked),
-        queue: report::Queue { delays: own.delays, ..queue(config, snapshot) },
+        queue: report::Queue { delays: kept.queue.delays, ..queue(config, snapshot) },
         gso: bursts(config).to_owned(),
         packets: packets(snapshot),
         uncut_udp_bursts,
@@ -138,19 +127,19 @@ pub(super) fn direction(
         flushed_by_kernel: flushed,
         copies_failed: unsent + unkept,
         bytes: bytes(snapshot),
-        impairments: impairments(config, snapshot, &delay),
-        delay,
-        lateness,
+        impairments: impairments(config, snapshot, &kept.delay),
+        delay: kept.delay,
+        lateness: kept.lateness,
         wakes: wakes.clone(),
-        rate,
+        rate: kept.rate,
         stamps: stamps_section(stamps, longest_gap),
         rule_counter: Some(report::RuleCounter { packets: rule.packets, bytes: rule.bytes }),
         devices: devices(*way, statistics),
-        flows,
-        flows_rest,
-        changes,
-        changes_omitted,
-        ignored,
+        flows: kept.flows,
+        flows_rest: kept.flows_rest,
+        changes: kept.changes,
+        changes_omitted: kept.changes_omitted,
+        ignored: kept.ignored,
     }
 }
 
