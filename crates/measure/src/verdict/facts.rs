@@ -266,7 +266,9 @@ impl Facts {
 /// that paces makes packets wait of itself, and netem has a rate of its own.
 fn idle_queue(direction: &Direction) -> Option<String> {
     let value = |name: &str| direction.link.get(name).map(String::as_str);
-    let unlimited = value("rate") == Some("unlimited") && value("impair") != Some("netem");
+    let follows = value("trace").is_some_and(|trace| trace != "none");
+    let unlimited =
+        value("rate") == Some("unlimited") && value("impair") != Some("netem") && !follows;
     let queue = value("queue").filter(|_| unlimited)?;
     match queue {
         "codel" | "fq_codel" | "dualpi2" => Some(format!("queue={queue}")),

@@ -521,6 +521,7 @@ fn a_queue_that_can_never_act_is_a_note() {
     assert_eq!(idle(&[unlimited, ("queue", "fq"), ("limit", "9p")]), None, "it paces");
     assert_eq!(idle(&[("rate", "1mbit"), ("queue", "codel")]), None);
     assert_eq!(idle(&[unlimited, ("queue", "codel"), ("impair", "netem")]), None);
+    assert_eq!(idle(&[unlimited, ("queue", "codel"), ("trace", "a.down")]), None);
 }
 
 #[test]

@@ -264,7 +264,7 @@ mod tests {
             ("[up]\nloss = 1\n[up.loss]\nat = \"before\"\n", "; quote \"loss.at\" beside loss"),
             ("[up]\ndelay = [1]\n", "an array is no value here"),
             ("[up]\nqueue = \"codel\"\ncodel.ecn = 1\n", "expected one of on, off"),
-            ("[up]\njens.users = 2\nqueue = \"jens\"\n", "expected also jens.user=source"),
+            ("[up]\njens.users = 2\nqueue = \"jens\"\n", "tells no users apart here"),
         ] {
             let error = with_file("bad", text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text:?}: {error}");

@@ -163,7 +163,8 @@ fn a_program_wrapped_in_a_shell_has_time_to_end() {
 }
 
 fn what_ignores_the_request_to_end_is_killed() {
-    let stubborn = "(trap '' TERM; while :; do sleep 0.1; done) &";
+    let stubborn = "(trap '' TERM; : > \"$T/ready\"; while :; do sleep 0.1; done) & \
+                    until [ -e \"$T/ready\" ]; do sleep 0.02; done";
     let ended = Run::new("").sh(stubborn).finish();
     let took = ended.report().run()["duration_ns"].as_u64();
     assert!(took.is_some_and(|ns| (2_000_000_000..4_000_000_000).contains(&ns)), "{took:?}");
