@@ -79,9 +79,9 @@ pub struct LinkConfig {
     /// `limit`: what the queue holds. `None` = the default, see [`QueueKind::default_limit`], for
     /// `fifo` [`Limit::DEFAULT`].
     pub limit: Option<Limit>,
-    /// Bytes that the default `limit` is once it has been derived. `None` = not yet: no parameter,
-    /// but what a link in operation has come to.
-    pub derived_limit: Option<u64>,
+    /// The default `limit` once it has been derived. `None` = not yet: no parameter, but what a
+    /// link in operation has come to.
+    pub derived_limit: Option<DerivedLimit>,
     /// `gso`: whether bursts are cut into wire packets before the link sees them.
     pub gso: Gso,
     /// Bytes of memory that packets may hold from arrival to due time; resolved by the driver
@@ -157,6 +157,15 @@ pub enum Limit {
     /// `100ms`: bytes that the configured rate carries in this time, derived once; at least one
     /// full packet.
     Time(Duration),
+}
+
+/// What a default `limit` in bytes has become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DerivedLimit {
+    /// Bytes, as [`Limit::Bytes`] counts them.
+    pub bytes: u64,
+    /// Whether it was derived during a pause, for want of a rate: the first rate may raise it.
+    pub provisional: bool,
 }
 
 impl Limit {
@@ -245,12 +254,10 @@ impl LinkConfig {
             None if let Some(packets) = self.queue.default_limit() => {
                 QueueLimit { packets: packets.into(), ..QueueLimit::NONE }
             }
-            None if let Some(derived) = self.derived_limit => bytes(derived),
-            None if self.limiting_rate() == Rate::UNLIMITED => QueueLimit::NONE,
-            None => {
-                let least = u64::from(Limit::DEFAULT_PACKETS) * self.full_packet();
-                bytes(self.carried(Limit::DEFAULT).unwrap_or(0).max(least))
-            }
+            None => self
+                .derived_limit
+                .or_else(|| self.derive_limit())
+                .map_or(QueueLimit::NONE, |derived| bytes(derived.bytes)),
         }
     }
 
@@ -290,6 +297,18 @@ impl LinkConfig {
             QueueKind::Jens => self.jens.qos_mode.fifo(packet),
             _ => 0,
         }
+    }
+
+    /// The default limit of a queue without one of its own. `None` where nothing queues: no rate
+    /// binds.
+    fn derive_limit(&self) -> Option<DerivedLimit> {
+        let rate = self.limiting_rate();
+        if rate == Rate::UNLIMITED {
+            return None;
+        }
+        let least = u64::from(Limit::DEFAULT_PACKETS) * self.full_packet();
+        let bytes = self.carried(Limit::DEFAULT).unwrap_or(0).max(least);
+        Some(DerivedLimit { bytes, provisional: rate == Rate::PAUSE })
     }
 
     /// A packet of 1500 bytes as the rate counts it.

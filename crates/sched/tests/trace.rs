@@ -548,3 +548,17 @@ fn what_is_in_force_is_known_although_nothing_depended_on_it() {
     assert_eq!(link.change(&to(8_000_000), at(16 * MS)), Ok(true));
     assert_eq!((link.rate(), link.config().rate), (rate(8_000_000), rate(8_000_000)));
 }
+
+#[test]
+fn a_default_limit_that_comes_with_a_later_bound_drops_nothing() {
+    // No rate binds on the mean, so nothing limits what waits for the first step.
+    let mut link = link_of("framing=0", rates(&[(0, 0), (MS, u64::MAX)], 2 * MS));
+    for handle in 0..1_000 {
+        link.arrive(packet(handle, 0, 1_000));
+    }
+    let peak = Change::from_words("burst=3kb peakrate=8mbit", "set").expect("valid");
+    assert_eq!(link.change(&peak, at(US)), Ok(true));
+    // Its 100 ms at 8 Mbit/s; a full packet more than that finds no room.
+    assert_eq!(link.config().resolved_limit().bytes, 100_000);
+    assert_eq!(run_to(&mut link, 2_000 * MS).len(), 1_000);
+}

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{ConfigError, Limit, LinkConfig};
+use super::{ConfigError, DerivedLimit, Limit, LinkConfig};
 use crate::impair::{Impair, Loss};
 use crate::parameter::Parameter;
+use crate::queue::QueueLimit;
 use crate::time::Duration;
 use crate::units::Rate;
 
@@ -145,8 +146,17 @@ impl LinkConfig {
         }
     }
 
+    /// Whether a queue that held up to `before` has to drop what no longer fits. A default that is
+    /// derived late, where no rate had bound it, drops nothing: no change has asked for it.
+    pub(crate) fn lowers_limit(&self, before: QueueLimit) -> bool {
+        let now = self.resolved_limit();
+        let is_late = self.limit.is_none() && before == QueueLimit::NONE;
+        !is_late && (now.packets < before.packets || now.bytes < before.bytes)
+    }
+
     /// Turns a limit in time into bytes, and derives the default, once there is a rate for it: so a
-    /// later change of rate does not derive them anew.
+    /// later change of rate does not derive them anew. What a pause was given for want of a rate is
+    /// only raised, so that no change of rate drops anything.
     pub(crate) fn settle_limit(&mut self) {
         match self.limit {
             Some(Limit::Time(_)) => {
@@ -155,9 +165,15 @@ impl LinkConfig {
                     self.limit = Some(Limit::Bytes(bytes));
                 }
             }
-            None if self.derived_limit.is_none() && self.queue.default_limit().is_none() => {
-                let bytes = self.resolved_limit().bytes;
-                self.derived_limit = (bytes != u64::MAX).then_some(bytes);
+            None if self.queue.default_limit().is_none() && self.impair == Impair::Own => {
+                let derived = self.derive_limit();
+                self.derived_limit = match (self.derived_limit, derived) {
+                    (None, derived) => derived,
+                    (Some(earlier), Some(now)) if earlier.provisional => {
+                        Some(DerivedLimit { bytes: now.bytes.max(earlier.bytes), ..now })
+                    }
+                    (earlier, _) => earlier,
+                };
             }
             _ => {}
         }

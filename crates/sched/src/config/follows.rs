@@ -22,10 +22,10 @@ impl LinkConfig {
     }
 
     /// The rate by which a limit in time becomes bytes: the trace's mean where it decides rates,
-    /// else `rate`.
+    /// else `rate`; `peakrate` where that is lower.
     pub(crate) fn limiting_rate(&self) -> Rate {
         let mean = self.trace.as_ref().and_then(|trace| trace.schedule.mean_rate());
-        mean.unwrap_or(self.rate)
+        mean.unwrap_or(self.rate).min(self.peakrate.unwrap_or(Rate::UNLIMITED))
     }
 
     /// This configuration with the values with which its trace begins.

@@ -1,7 +1,7 @@
 //! Live changes: what each does to what is held.
 
 use super::Link;
-use crate::config::{Change, ConfigError, Limit, LinkConfig};
+use crate::config::{Change, ConfigError, DerivedLimit, Limit, LinkConfig};
 use crate::impair::{Impair, Loss};
 use crate::nic::Nic;
 use crate::queue::{Discipline, Moving, Queue, Queued};
@@ -207,7 +207,7 @@ struct Values {
     jitter: Duration,
     loss: Loss,
     limit: Option<Limit>,
-    derived_limit: Option<u64>,
+    derived_limit: Option<DerivedLimit>,
 }
 
 impl Values {

@@ -37,6 +37,7 @@ impl Link {
         };
         self.config.trace = config.trace;
         self.config = self.config.begun();
+        self.config.settle_limit();
         let behind = self.config.behind_queue();
         // The last packet before a queue that serves itself still has the link's own.
         let rate = if self.server.is_last() { self.config.rate } else { behind.rate };

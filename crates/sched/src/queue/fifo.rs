@@ -82,7 +82,7 @@ impl Discipline for Fifo {
     /// A lower limit drops from the tail what no longer fits. The packet in service stays.
     fn configure(&mut self, config: &LinkConfig, now: Instant, effects: &mut Effects) {
         let before = core::mem::replace(&mut self.limit, config.resolved_limit());
-        if self.limit.packets < before.packets || self.limit.bytes < before.bytes {
+        if config.lowers_limit(before) {
             self.shrink(now, effects);
         }
     }

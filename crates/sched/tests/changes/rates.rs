@@ -226,6 +226,28 @@ fn a_link_that_gets_its_first_rate_derives_its_limit_then() {
 }
 
 #[test]
+fn a_pause_before_the_first_rate_leaves_the_limit_to_that_rate() {
+    for (start, paused) in [("rate=0", "delay=1ms"), ("", "rate=0")] {
+        let mut run = Run::new(start);
+        run.change(0, paused);
+        assert_eq!(run.link.config().resolved_limit().bytes, 16 * 1_514, "{start}");
+        run.change(0, "rate=80mbit").change(0, "rate=8mbit");
+        assert_eq!(run.link.config().resolved_limit().bytes, 1_000_000, "{start}");
+    }
+    // Never a lower one.
+    let mut run = Run::new("rate=0 framing=100");
+    run.change(0, "rate=1kbit framing=0").change(0, "rate=8mbit");
+    assert_eq!(run.link.config().resolved_limit().bytes, 16 * 1_600);
+}
+
+#[test]
+fn a_pause_drops_nothing_that_waits_for_peakrate_alone() {
+    let mut run = Run::new("rate=8mbit framing=0 burst=3kb peakrate=80mbit");
+    run.change(0, "rate=unlimited limit=auto").send(0, 100, 1_000).change(10, "rate=0");
+    assert_eq!(run.drops(), []);
+}
+
+#[test]
 fn the_same_change_twice_is_no_change() {
     let mut run = Run::new("rate=8mbit queue=fq");
     assert_eq!(run.try_change(0, "rate=9mbit delay=1ms fq.quantum=2000"), Ok(true));

@@ -2,7 +2,7 @@
 //! same bytes mean the same sequence under a fuzzer and in a property test.
 #![allow(dead_code, reason = "each harness uses its part of it")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use punctual_sched::config::{Limit, QueueKind};
@@ -197,6 +197,10 @@ struct Model {
     order: Order,
     /// Whether some queue has put packets of one flow apart by their ECN field.
     by_ecn: bool,
+    /// Numbers of flows that have sent a packet with a time or a rate of its own.
+    timed: BTreeSet<u32>,
+    /// Under `fq`, now or before: bits of a flow's number by which it is told from others.
+    told_by: Option<u32>,
     link: Link,
     /// The latest time given, in nanoseconds.
     now: u64,
@@ -222,6 +226,8 @@ impl Model {
             case,
             order: case.order,
             by_ecn: matches!(config.queue, QueueKind::Dualpi2 | QueueKind::Jens),
+            timed: BTreeSet::new(),
+            told_by: (config.queue == QueueKind::Fq).then_some(config.fq.orphan_mask),
             link,
             now: 0,
             came: 0,
@@ -295,6 +301,9 @@ impl Model {
     fn arrive(&mut self, packets: &[Packet]) {
         for packet in packets {
             self.open.insert(packet.handle, 1);
+            if packet.transmit.is_some() || packet.pacing_rate != Rate::UNLIMITED {
+                self.timed.insert(packet.flow);
+            }
         }
         self.deadline = None;
         match packets {
@@ -374,6 +383,9 @@ impl Model {
             self.order = Order::Flow;
         }
         self.by_ecn |= matches!(after.queue, QueueKind::Dualpi2 | QueueKind::Jens);
+        if after.queue == QueueKind::Fq {
+            self.told_by = Some(self.told_by.unwrap_or(u32::MAX) & after.fq.orphan_mask);
+        }
         if after.reorder != Reorder::None {
             self.order = Order::None;
         }
@@ -445,8 +457,10 @@ impl Model {
             Order::Flow => (packet.flow, self.class(packet)),
             Order::None => return,
         };
-        // Times of its own put a packet out of its turn.
-        if packet.transmit.is_some() && self.order == Order::Flow {
+        // Its own time puts a packet out of its turn, and what is not timed passes by the fast path
+        // what waits in its flow, as under Linux.
+        let is_timed = |bits| self.timed.iter().any(|flow| (flow ^ packet.flow) & bits == 0);
+        if self.order == Order::Flow && self.told_by.is_some_and(is_timed) {
             return;
         }
         let last = self.departed.entry(class).or_insert(packet.handle);
@@ -475,8 +489,9 @@ impl Model {
         if self.singles {
             let open: u64 = self.open.values().copied().map(u64::from).sum();
             assert_eq!(open, snapshot.queued);
-            // One more may be in service.
-            let most = self.limit.map_or(u64::MAX, |limit| limit * self.case.bands + 1);
+            // One more may be in service, and eight on the fast path of fq, which has no limit.
+            let fast = if self.told_by.is_some() { 8 } else { 0 };
+            let most = self.limit.map_or(u64::MAX, |limit| limit * self.case.bands + fast + 1);
             assert!(snapshot.backlog_packets <= most, "{} of {most}", snapshot.backlog_packets);
         }
         if let Some(deadline) = self.link.next_event() {

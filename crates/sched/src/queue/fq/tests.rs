@@ -113,6 +113,15 @@ fn a_lone_packet_passes_without_a_flow() {
     assert_eq!((device.statistics().fastpath_packets, device.statistics().flows), (1, 2));
 }
 
+/// As under Linux, which looks at nothing but whether some flow could send.
+#[test]
+fn what_has_no_time_of_its_own_passes_what_waits_in_its_flow() {
+    let mut device = Device::new("");
+    device.send(Packet { transmit: TransmitTime::new(at(1_000_000)), ..packet(0, 1) });
+    device.send(packet(1, 1));
+    assert_eq!((device.handles(), device.statistics().fastpath_packets), (vec![1], 1));
+}
+
 #[test]
 fn at_most_eight_packets_pass_while_other_flows_wait_for_their_time() {
     let mut device = Device::new("");

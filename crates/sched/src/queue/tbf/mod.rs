@@ -9,6 +9,7 @@ use super::{Backlog, Discipline, Effects, Moving, Queued, Served, Statistics};
 use crate::bucket::{NANOBITS_PER_BYTE, Saved};
 use crate::config::LinkConfig;
 use crate::output::DropReason;
+use crate::queue::QueueLimit;
 use crate::ring::Ring;
 use crate::time::Instant;
 
@@ -167,8 +168,8 @@ impl Discipline for Tbf {
         self.buckets.configure(config, large, now);
         self.max_size = max_size;
         self.owed = self.owed.map(|owed| owed.within(self.max_size));
-        let limit = core::mem::replace(&mut self.limit, config.resolved_limit().bytes);
-        if self.limit < limit {
+        let bytes = core::mem::replace(&mut self.limit, config.resolved_limit().bytes);
+        if config.lowers_limit(QueueLimit { bytes, ..QueueLimit::NONE }) {
             self.shrink(now, effects);
         }
         self.wake = self.head_ready(now);
