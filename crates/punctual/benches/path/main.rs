@@ -4,17 +4,20 @@
 //! the median of the pairs, printed last.
 //!
 //! `cargo bench -p punctual --bench path -- [WHAT]... [--pairs N] [--runs N] [--user]`; without WHAT everything,
-//! which takes about half an hour. Nothing else should run on the machine.
+//! which takes about an hour and a half. Nothing else should run on the machine.
 
 mod bare;
+mod changes;
 mod figures;
 mod idle;
 mod lateness;
+mod logging;
 mod rate;
 mod rtt;
 mod spacing;
 mod stage;
 mod tcp;
+mod trace;
 mod udp;
 mod verdict;
 
@@ -56,6 +59,9 @@ struct Options {
     /// Runs of each kind of which the verdict is taken
     #[arg(long, default_value_t = 20)]
     runs: u32,
+    /// Seconds of each run of `changes`
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
     /// As an ordinary user (root runs everything as user 65534)
     #[arg(long)]
     user: bool,
@@ -74,6 +80,16 @@ enum What {
     Lateness,
     Idle,
     Verdict,
+    /// Lateness while the rate changes: `--pairs` times eight runs of `--seconds`
+    Changes,
+    /// From a store to the first packet at its rate
+    FirstPacket,
+    /// What a link carries whose rate changes
+    Overload,
+    /// Packets at a trace's opportunities
+    Trace,
+    /// Lateness with and without a log
+    Logging,
 }
 
 fn run(options: &Options) -> Result<()> {
@@ -107,6 +123,11 @@ impl What {
             Self::Lateness => lateness::measure(stage, pairs),
             Self::Idle => idle::measure(stage),
             Self::Verdict => verdict::measure(stage, options.runs),
+            Self::Changes => changes::measure(stage, pairs, options.seconds.clamp(1, 90)),
+            Self::FirstPacket => changes::first_packet(stage, pairs),
+            Self::Overload => changes::overload(stage, pairs),
+            Self::Trace => trace::measure(stage, pairs),
+            Self::Logging => logging::measure(stage, pairs),
         }
     }
 }

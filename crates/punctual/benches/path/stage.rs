@@ -4,9 +4,12 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use punctual_linux::clock::monotonic;
+use punctual_linux::wait::sleep_until;
+use punctual_sched::Duration;
 use serde_json::Value;
 
 use crate::bare;
@@ -38,6 +41,22 @@ pub(crate) enum Way<'a> {
         /// `--both`; empty for none.
         both: &'a str,
     },
+    /// The same with a log.
+    Logged {
+        /// `--precision`.
+        precision: &'a str,
+        /// `--both`; empty for none.
+        both: &'a str,
+    },
+}
+
+/// What goes on beside a run.
+pub(crate) trait Beside {
+    /// What is known of it then.
+    type Ended;
+
+    /// Ends it with the run.
+    fn end(self) -> Result<Self::Ended>;
 }
 
 /// What runs at the two ends.
@@ -74,6 +93,7 @@ impl Stage {
         let name = format!("punctual-bench-{}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         fs::create_dir(&directory).context("cannot make a directory for results")?;
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o700))?;
         let change_user = user && root;
         if change_user {
             chown(&directory, Some(NOBODY), Some(NOBODY))?;
@@ -108,12 +128,72 @@ impl Stage {
 
     /// Runs to the end and collects the results; fails when the command does.
     pub(crate) fn run(&self, way: &Way<'_>, load: &Load) -> Result<Outcome> {
-        for name in ["peer", "command", "report"] {
+        let mut run = self.start(way, load)?;
+        let status = run.wait().context("cannot wait for a run")?;
+        self.collect(way, load, status)
+    }
+
+    /// The same while something is done beside it, from when the run can be reached in its
+    /// directory until its command ends.
+    pub(crate) fn run_beside<B: Beside>(
+        &self,
+        way: &Way<'_>,
+        load: &Load,
+        start: impl FnOnce(&Path) -> Result<B>,
+    ) -> Result<(Outcome, B::Ended)> {
+        let mut run = self.start(way, load)?;
+        let directory = self.run_directory();
+        let patience = monotonic() + Duration::from_secs(10);
+        while !directory.join("socket").exists() {
+            if run.try_wait()?.is_some() || monotonic() > patience {
+                let _ = run.kill();
+                bail!("no run appears in {}", directory.display());
+            }
+            sleep_until(monotonic() + Duration::from_millis(5));
+        }
+        let beside = start(&directory)?;
+        let status = run.wait().context("cannot wait for a run")?;
+        let ended = beside.end()?;
+        Ok((self.collect(way, load, status)?, ended))
+    }
+
+    /// The last run's log.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+
+    /// Fails unless the last run's log replays identically.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let verified = Command::new(&self.punctual).arg("verify").arg(self.log()).output()?;
+        let said = String::from_utf8_lossy(&verified.stdout);
+        ensure!(verified.status.success(), "the run does not replay: {said}");
+        Ok(())
+    }
+
+    /// `punctual` as the runs' user.
+    pub(crate) fn punctual(&self) -> Command {
+        let mut command = Command::new(&self.punctual);
+        self.as_user(&mut command);
+        command
+    }
+
+    fn run_directory(&self) -> PathBuf {
+        let base = if self.user { self.directory.as_path() } else { Path::new("/run") };
+        base.join("punctual").join(NAME)
+    }
+
+    fn start(&self, way: &Way<'_>, load: &Load) -> Result<Child> {
+        for name in ["peer", "command", "report", "log"] {
             let _ = fs::remove_file(self.directory.join(name));
         }
         let mut command = match *way {
             Way::Bare { hold, tbf } => self.bare(hold, tbf),
             Way::Link { precision, both } => self.link(precision, both),
+            Way::Logged { precision, both } => {
+                let mut command = self.link(precision, both);
+                command.arg("--log").arg(self.log());
+                command
+            }
         };
         if !load.peer.is_empty() {
             command.args(["--peer", &peer_line(&load.peer), "--peer-port", &PORT.to_string()]);
@@ -121,7 +201,10 @@ impl Stage {
         command.args(["--", "sh", "-c", &command_line(load)]);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.env("BENCH_PUNCTUAL", &self.punctual).env("BENCH_OUT", &self.directory);
-        let status = command.status().context("cannot start a run")?;
+        command.spawn().context("cannot start a run")
+    }
+
+    fn collect(&self, way: &Way<'_>, load: &Load, status: ExitStatus) -> Result<Outcome> {
         if !status.success() {
             bail!("{way:?} with {load:?}: {status}");
         }
@@ -144,7 +227,7 @@ impl Stage {
     fn link(&self, precision: &str, both: &str) -> Command {
         let mut command = Command::new(&self.punctual);
         self.as_user(&mut command);
-        command.args(["run", "--net", "lab", "--quiet", "--duration", LONGEST]);
+        command.args(["run", "--name", NAME, "--net", "lab", "--quiet", "--duration", LONGEST]);
         command.args(["--precision", precision]).arg("--report").arg(self.directory.join("report"));
         if !both.is_empty() {
             command.args(["--both", both]);
@@ -155,7 +238,10 @@ impl Stage {
     fn as_user(&self, command: &mut Command) {
         if self.change_user {
             command.uid(NOBODY).gid(NOBODY);
-            command.env_remove("XDG_RUNTIME_DIR").env_remove("SUDO_UID").env_remove("SUDO_GID");
+            command.env_remove("SUDO_UID").env_remove("SUDO_GID");
+        }
+        if self.user {
+            command.env("XDG_RUNTIME_DIR", &self.directory);
         }
     }
 
@@ -198,3 +284,5 @@ fn command_line(load: &Load) -> String {
 /// Of user and group.
 const NOBODY: u32 = 65_534;
 const LONGEST: &str = "100s";
+/// Of every run.
+pub(crate) const NAME: &str = "bench";
