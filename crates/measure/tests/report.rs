@@ -5,8 +5,9 @@
 
 use punctual_measure::report::{
     Bytes, Change, Delays, Device, Direction, Directions, Flow, FlowRest, Granted, Host,
-    IgnoredStore, IgnoredStores, Impairments, Jitter, Log, LostBefore, Packets, Peer, Queue, Rate,
-    Report, RuleCounter, Run, SCHEMA, Share, Stamps, Thread, Tool, Wakes, Witness, queues, text,
+    IgnoredStore, IgnoredStores, Impairments, Jitter, Log, LostBefore, Opportunities, Packets,
+    Peer, Queue, Rate, Report, RuleCounter, Run, SCHEMA, Share, Stamps, Thread, Tool, Wakes,
+    Witness, queues, text,
 };
 use punctual_measure::spacing::{self, Received};
 use punctual_measure::verdict::{Facts, Testimony};
@@ -376,6 +377,7 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
         flushed_by_kernel: 0,
         copies_failed: 0,
         impairments: impaired(departed),
+        opportunities: Some(Opportunities { used: 17_100, wasted: 1_204 }),
         bytes: Bytes {
             arrived: 25_681_500,
             duplicated: 6_000,

@@ -214,6 +214,11 @@ impl Link {
         };
         snapshot.discipline = self.queue.statistics_at(self.now);
         snapshot.reordered += snapshot.discipline.overtaken();
+        if self.follower.is_some() {
+            let delivered = self.delivered();
+            snapshot.opportunities_used = delivered.used;
+            snapshot.opportunities_wasted = delivered.wasted;
+        }
         snapshot
     }
 

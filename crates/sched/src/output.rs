@@ -208,6 +208,10 @@ pub struct Snapshot {
     pub held_bytes: u64,
     /// The greatest memory held.
     pub held_peak_bytes: u64,
+    /// Opportunities of traces with single deliveries at which packets passed, or parts of them.
+    pub opportunities_used: u64,
+    /// Those at which none did: nothing waited, or nothing that the queue let go.
+    pub opportunities_wasted: u64,
     /// The queue discipline's own counters.
     pub discipline: Statistics,
 }

@@ -17,9 +17,11 @@ mod options;
 mod rates;
 mod scale;
 mod schedule;
+mod tally;
 mod track;
 
-pub(crate) use follower::{Follower, Passed};
+pub use follower::Position;
+pub(crate) use follower::{Delivered, Follower, Passed};
 pub use options::{TraceMode, TraceOptions, TracePacket};
 pub(crate) use schedule::{Bounds, Values};
 pub use schedule::{Schedule, ScheduleBuilder, TimelineError};

@@ -35,6 +35,9 @@ pub struct Direction {
     /// What the impairments did.
     #[serde(default)]
     pub impairments: Impairments,
+    /// Opportunities of traces with single deliveries; null where none was followed.
+    #[serde(default)]
+    pub opportunities: Option<Opportunities>,
     /// Where the time of each departed packet went.
     pub delay: Delays,
     /// Departures against their due times.
@@ -85,6 +88,15 @@ pub struct Queue {
     /// Of a discipline with several queues, the wait in each by its name: `delay.queue` apart.
     #[serde(default)]
     pub delays: BTreeMap<String, Distribution>,
+}
+
+/// Opportunities of traces with single deliveries that came while they were followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opportunities {
+    /// At which packets passed, or parts of them.
+    pub used: u64,
+    /// At which none did.
+    pub wasted: u64,
 }
 
 /// Fates of packets, counted in wire segments: `in + duplicated = out + dropped + queued`.

@@ -12,8 +12,8 @@ mod text;
 mod witness;
 
 pub use direction::{
-    Bytes, Change, Delays, Device, Direction, Flow, FlowRest, LostBefore, MAX_CHANGES, Packets,
-    Queue, Rate, RuleCounter, Stamps, Wakes, keep_top_flows,
+    Bytes, Change, Delays, Device, Direction, Flow, FlowRest, LostBefore, MAX_CHANGES,
+    Opportunities, Packets, Queue, Rate, RuleCounter, Stamps, Wakes, keep_top_flows,
 };
 pub use host::{Granted, Host};
 pub use ignored::{IgnoredStore, IgnoredStores, MAX_IGNORED};

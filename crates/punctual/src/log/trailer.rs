@@ -64,6 +64,11 @@ pub struct SnapshotRecord {
     pub backlog_peak_bytes: u64,
     pub held_bytes: u64,
     pub held_peak_bytes: u64,
+    /// Logs of versions that did not count them have none.
+    #[serde(default)]
+    pub opportunities_used: u64,
+    #[serde(default)]
+    pub opportunities_wasted: u64,
     /// The queue discipline's own, by the names that `tc` gives them.
     pub discipline: BTreeMap<String, u64>,
 }
@@ -121,6 +126,8 @@ impl SnapshotRecord {
                     ("backlog_peak_bytes", self.backlog_peak_bytes),
                     ("held_bytes", self.held_bytes),
                     ("held_peak_bytes", self.held_peak_bytes),
+                    ("opportunities_used", self.opportunities_used),
+                    ("opportunities_wasted", self.opportunities_wasted),
                 ]
                 .map(named),
             )
@@ -162,6 +169,8 @@ impl From<&Snapshot> for SnapshotRecord {
             backlog_peak_bytes,
             held_bytes,
             held_peak_bytes,
+            opportunities_used,
+            opportunities_wasted,
             discipline,
         } = *snapshot;
         let own = discipline.counters().into_iter().map(named);
@@ -185,6 +194,8 @@ impl From<&Snapshot> for SnapshotRecord {
             backlog_peak_bytes,
             held_bytes,
             held_peak_bytes,
+            opportunities_used,
+            opportunities_wasted,
             discipline: own.collect(),
         }
     }

@@ -45,7 +45,7 @@ pub(super) struct DriverEnd {
 pub(super) fn tolerance_ns(link: &LinkConfig, late: Option<Duration>) -> i64 {
     let signed = |span: Duration| difference_ns(span.as_nanos(), 0);
     punctual_measure::verdict::tolerance_ns(
-        Some(signed(link.delay)),
+        Some(signed(link.least_delay())),
         link.aqm_threshold().map(signed),
         late.map(signed),
     )
@@ -128,6 +128,7 @@ pub(super) fn direction(
         copies_failed: unsent + unkept,
         bytes: bytes(snapshot),
         impairments: impairments(config, snapshot, &kept.delay),
+        opportunities: opportunities(config, snapshot),
         delay: kept.delay,
         lateness: kept.lateness,
         wakes: wakes.clone(),
@@ -177,6 +178,17 @@ pub(super) fn bytes(snapshot: &Snapshot) -> report::Bytes {
         departed: snapshot.bytes_out,
         dropped: snapshot.bytes_dropped,
     }
+}
+
+/// Of traces with single deliveries, the one that is followed or others before.
+pub(super) fn opportunities(
+    config: &LinkConfig,
+    snapshot: &Snapshot,
+) -> Option<report::Opportunities> {
+    let (used, wasted) = (snapshot.opportunities_used, snapshot.opportunities_wasted);
+    let delivers =
+        config.trace.as_ref().is_some_and(|trace| trace.schedule.opportunity().is_some());
+    (delivers || used > 0 || wasted > 0).then_some(report::Opportunities { used, wasted })
 }
 
 /// How bursts cross the link.

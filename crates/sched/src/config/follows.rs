@@ -2,10 +2,34 @@
 
 use super::{Gso, LinkConfig, QueueKind};
 use crate::impair::{Impair, Loss};
-use crate::trace::{Trace, Values};
+use crate::time::Duration;
+use crate::trace::{Trace, TraceOptions, Values};
 use crate::units::Rate;
 
 impl LinkConfig {
+    /// The configuration of a link that follows another trace, asked for by these parameters, or
+    /// none any more. Not checked.
+    #[must_use]
+    pub fn following(&self, trace: Option<(TraceOptions, Trace)>) -> Self {
+        let (trace_options, trace) = match trace {
+            Some((options, trace)) => (options, Some(trace)),
+            None => (TraceOptions::default(), None),
+        };
+        Self { trace_options, trace, ..self.clone() }
+    }
+
+    /// The shortest propagation delay that it ever has, the trace's where that sets delays.
+    pub fn least_delay(&self) -> Duration {
+        let bounds = self.trace.as_ref().map(|trace| trace.schedule.bounds());
+        bounds.and_then(|bounds| bounds.shortest).unwrap_or(self.delay)
+    }
+
+    /// The longest, which may be that before the trace's first step, or one that was set by hand.
+    pub fn greatest_delay(&self) -> Duration {
+        let bounds = self.trace.as_ref().map(|trace| trace.schedule.bounds());
+        bounds.and_then(|bounds| bounds.longest).unwrap_or_default().max(self.delay)
+    }
+
     /// Whether packets leave at single opportunities rather than at a rate.
     pub(crate) fn delivers(&self) -> bool {
         self.trace.as_ref().is_some_and(|trace| trace.schedule.opportunity().is_some())

@@ -56,8 +56,9 @@ impl LinkConfig {
         }
     }
 
-    /// How long a packet may be held beyond waiting for others: delay, the most that jitter and a slot
-    /// add, the discipline's own latency and its longest time without service.
+    /// How long a packet may be held beyond waiting for others: delay, of a trace the longest, the
+    /// most that jitter and a slot add, the discipline's own latency and its longest time without
+    /// service.
     pub fn greatest_latency(&self) -> Duration {
         let slot = self.slot.as_ref().map_or(Duration::ZERO, |slot| match &slot.gap {
             SlotGap::Uniform { max, .. } => *max,
@@ -66,7 +67,7 @@ impl LinkConfig {
             }
         });
         let spread = greatest_spread(&self.distribution, self.jitter);
-        self.delay + spread + slot + self.queue_latency()
+        self.greatest_delay() + spread + slot + self.queue_latency()
     }
 
     fn queue_latency(&self) -> Duration {

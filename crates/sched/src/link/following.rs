@@ -13,10 +13,10 @@ use super::{Link, Stage};
 use crate::config::{Change, ConfigError, LinkConfig};
 use crate::impair::Impair;
 use crate::nic::Nic;
-use crate::output::Cause;
+use crate::output::{Cause, Snapshot};
 use crate::queue::{Discipline, Queue, Queued};
 use crate::time::Instant;
-use crate::trace::{Follower, Passed, Trace};
+use crate::trace::{Delivered, Follower, Passed, Position, Trace, TraceOptions};
 use crate::units::Rate;
 
 impl Link {
@@ -26,16 +26,29 @@ impl Link {
     /// after single deliveries the link's `rate` is in force again. The packet in service stays in
     /// service with what is left of it. Nothing is lost or reordered.
     pub fn follow(&mut self, trace: Option<Trace>, at: Instant) -> Result<(), ConfigError> {
-        let config = LinkConfig { trace, ..self.config.clone() };
+        self.follow_as(trace.map(|trace| (TraceOptions::default(), trace)), at)
+    }
+
+    /// The same with the parameters by which the trace was asked for, as reports show them; none
+    /// where none is followed.
+    pub fn follow_as(
+        &mut self,
+        trace: Option<(TraceOptions, Trace)>,
+        at: Instant,
+    ) -> Result<(), ConfigError> {
+        let config = self.config.following(trace);
         config.validate()?;
         self.advance(at);
         self.meet_trace(false);
+        let delivered = self.delivered();
         let left = self.follower.take().filter(|follower| follower.delivers());
         let left = match left {
             Some(follower) => follower.left,
             None => self.server.hand_over(self.now),
         };
-        self.config.trace = config.trace;
+        self.exit.counters.opportunities_used = delivered.used;
+        self.exit.counters.opportunities_wasted = delivered.wasted;
+        (self.config.trace, self.config.trace_options) = (config.trace, config.trace_options);
         self.config = self.config.begun();
         self.config.settle_limit();
         let behind = self.config.behind_queue();
@@ -314,18 +327,38 @@ impl Link {
     /// are left goes on at the next one; what nobody takes is wasted.
     fn deliver(&mut self) {
         let now = self.now;
-        let mut bytes = self.follower.as_mut().map_or(0, |follower| follower.take_delivery(now));
+        let brought = self.follower.as_mut().map_or(0, |follower| follower.take_delivery(now));
+        let mut bytes = brought;
         while bytes > 0 && (self.busy || self.begin_delivery()) {
             let Some(follower) = &mut self.follower else { return };
             let passes = bytes.min(follower.left);
             bytes -= passes;
             follower.left -= passes;
             if follower.left > 0 {
-                return;
+                break;
             }
             self.finish_service();
             self.queue.served();
         }
+        if let Some(follower) = &mut self.follower {
+            follower.count_used(brought - bytes);
+        }
+    }
+
+    /// Opportunities of the traces so far.
+    pub(super) fn delivered(&self) -> Delivered {
+        let Snapshot { opportunities_used, opportunities_wasted, .. } = self.exit.counters;
+        let follower = self.follower.as_ref();
+        let last = follower.map_or_else(Delivered::default, |f| f.delivered(self.now));
+        Delivered {
+            used: opportunities_used.saturating_add(last.used),
+            wasted: opportunities_wasted.saturating_add(last.wasted),
+        }
+    }
+
+    /// Where in its trace it is at the latest time given; `None` where it follows none.
+    pub fn trace_position(&self) -> Option<Position> {
+        self.follower.as_ref().map(|follower| follower.position(self.now))
     }
 
     /// The next packet begins to pass; false where none may.

@@ -106,7 +106,7 @@ pub(super) const ROWS: &[Parameter] = &[
 
 impl LinkConfig {
     /// The trace for reports: its file, format, length, mean rate and checksum.
-    pub(super) fn trace_brief(&self) -> String {
+    pub fn trace_brief(&self) -> String {
         let file = or("none", self.trace_options.file.as_deref());
         let Some(Trace { schedule, .. }) = &self.trace else { return file };
         let format = self.trace_options.format.as_deref().map(|format| format!("{format}, "));

@@ -1,8 +1,9 @@
 //! What a schedule amounts to.
 
+use super::Opportunity;
 use super::schedule::{Laid, Schedule};
+use super::tally::Tally;
 use super::track::Entry;
-use super::{Delivery, Opportunity};
 use crate::checksum::Crc32;
 use crate::time::Duration;
 use crate::units::Rate;
@@ -16,8 +17,8 @@ impl Schedule {
             Laid::Steps(_) if !self.paces() => return None,
             Laid::Steps(tracks) if tracks.rates.has_unlimited() => return Some(Rate::UNLIMITED),
             Laid::Steps(tracks) => tracks.rates.of_round(),
-            Laid::Deliveries { at, opportunity } => {
-                bytes_of(at, *opportunity).saturating_mul(NANOBITS_PER_BYTE)
+            Laid::Deliveries { opportunity, tally, .. } => {
+                bytes_of(tally, *opportunity).saturating_mul(NANOBITS_PER_BYTE)
             }
         };
         let least = u128::from(nanobits > 0);
@@ -30,7 +31,7 @@ impl Schedule {
     pub fn bytes_of_round(&self) -> u128 {
         match &self.course {
             Laid::Steps(tracks) => tracks.rates.of_round() / NANOBITS_PER_BYTE,
-            Laid::Deliveries { at, opportunity } => bytes_of(at, *opportunity),
+            Laid::Deliveries { opportunity, tally, .. } => bytes_of(tally, *opportunity),
         }
     }
 
@@ -44,7 +45,7 @@ impl Schedule {
                 add_track(&mut crc, tracks.delays.entries(), Duration::as_nanos);
                 add_track(&mut crc, tracks.losses.entries(), |loss| loss.as_raw().into());
             }
-            Laid::Deliveries { at, opportunity } => {
+            Laid::Deliveries { at, opportunity, .. } => {
                 crc.number(opportunity.bytes.into());
                 crc.number(opportunity.per_packet.into());
                 for delivery in at {
@@ -57,9 +58,8 @@ impl Schedule {
     }
 }
 
-fn bytes_of(at: &[Delivery], opportunity: Opportunity) -> u128 {
-    let opportunities: u128 = at.iter().map(|delivery| u128::from(delivery.count)).sum();
-    opportunities * u128::from(opportunity.bytes)
+fn bytes_of(tally: &Tally, opportunity: Opportunity) -> u128 {
+    u128::from(tally.total()) * u128::from(opportunity.bytes)
 }
 
 fn add_track<T: Copy>(crc: &mut Crc32, entries: &[Entry<T>], value: impl Fn(T) -> u64) {

@@ -21,6 +21,7 @@ pub(crate) struct Follower {
     pub(crate) left: u64,
     /// Whether the end of the service that is going on has been found.
     pub(crate) planned: bool,
+    delivered: Delivered,
 }
 
 /// The next entry of each kind.
@@ -41,12 +42,35 @@ pub(crate) struct Passed {
     pub(crate) carried: u128,
 }
 
+/// Opportunities that have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Delivered {
+    /// At which packets passed, or parts of them.
+    pub(crate) used: u64,
+    /// At which none did.
+    pub(crate) wasted: u64,
+}
+
+/// Where in its trace a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// When it began; `None` as long as it waits for the first packet.
+    pub begun: Option<Instant>,
+    /// Rounds that are over, each of the trace's span.
+    pub rounds: u64,
+    /// From the beginning of the timeline, at most the span.
+    pub within: Duration,
+    /// It does not repeat, and its end has come.
+    pub ended: bool,
+}
+
 impl Follower {
     /// Begins at `now`, unless it waits for a packet.
     pub(crate) fn new(trace: Trace, now: Instant) -> Self {
         let at_once = trace.start == TraceStart::AtOnce;
         let (cursors, rounds) = (Cursors::default(), None);
-        let mut follower = Self { trace, rounds, cursors, left: 0, planned: false };
+        let delivered = Delivered::default();
+        let mut follower = Self { trace, rounds, cursors, left: 0, planned: false, delivered };
         if at_once {
             follower.begin(now);
         }
@@ -185,7 +209,7 @@ impl Follower {
 
     /// Passes the opportunities of which the next comes at `now`; the bytes that they carry.
     pub(crate) fn take_delivery(&mut self, now: Instant) -> u64 {
-        let (Laid::Deliveries { at, opportunity }, Some(rounds)) =
+        let (Laid::Deliveries { at, opportunity, .. }, Some(rounds)) =
             (&self.trace.schedule.course, &self.rounds)
         else {
             return 0;
@@ -206,6 +230,46 @@ impl Follower {
         };
         if self.cursors.delivery.passes(to, true) {
             self.cursors.delivery.seek(at, rounds, to, true);
+        }
+    }
+
+    /// So many bytes of the opportunities of one instant were used, of which the last may be so in
+    /// part.
+    pub(crate) fn count_used(&mut self, bytes: u64) {
+        let Some(opportunity) = self.trace.schedule.opportunity() else { return };
+        self.delivered.used += bytes.div_ceil(opportunity.bytes.into());
+    }
+
+    /// Opportunities that came since it began, those at `now`, up to which all decisions were
+    /// taken, included.
+    pub(crate) fn delivered(&self, now: Instant) -> Delivered {
+        let Delivered { used, .. } = self.delivered;
+        let (Laid::Deliveries { at, tally, .. }, Some(rounds)) =
+            (&self.trace.schedule.course, &self.rounds)
+        else {
+            return Delivered::default();
+        };
+        let start = Place { round: 0, within: self.trace.offset_within() };
+        // What comes at the instant at which it begins is before it.
+        let came = tally.through(at, rounds.place(now)) - tally.through(at, start);
+        let wasted = u64::try_from(came.saturating_sub(used.into())).unwrap_or(u64::MAX);
+        Delivered { used, wasted }
+    }
+
+    /// Where it is at `now`.
+    pub(crate) fn position(&self, now: Instant) -> Position {
+        let span = self.trace.schedule.span();
+        let Some(rounds) = &self.rounds else {
+            let within = self.trace.offset_within();
+            return Position { begun: None, rounds: 0, within, ended: false };
+        };
+        let Place { round, within } = rounds.place(now);
+        let start = Place { round: 0, within: self.trace.offset_within() };
+        Position {
+            begun: rounds.instant(start),
+            rounds: u64::try_from(round).unwrap_or(u64::MAX),
+            within: within.min(span),
+            ended: !rounds.repeats() && within >= span,
         }
     }
 

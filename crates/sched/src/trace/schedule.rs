@@ -2,6 +2,7 @@
 
 use super::cursor::Timed;
 use super::rates::Rates;
+use super::tally::Tally;
 use super::track::Track;
 use super::{Course, Delivery, Opportunity, Step, Timeline};
 use crate::time::Duration;
@@ -21,7 +22,7 @@ pub struct Schedule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Laid {
     Steps(Tracks),
-    Deliveries { at: Vec<Delivery>, opportunity: Opportunity },
+    Deliveries { at: Vec<Delivery>, opportunity: Opportunity, tally: Tally },
 }
 
 /// Steps, parameter by parameter.
@@ -172,7 +173,11 @@ impl ScheduleBuilder {
             Making::Deliveries { opportunity: Opportunity { bytes: 0, .. }, .. } => {
                 return Err(TimelineError::NoBytes);
             }
-            Making::Deliveries { at, opportunity } => Laid::Deliveries { at, opportunity },
+            Making::Deliveries { mut at, opportunity } => {
+                at.shrink_to_fit();
+                let tally = Tally::new(&at);
+                Laid::Deliveries { at, opportunity, tally }
+            }
         };
         let mut schedule = Schedule { checksum: 0, span, course };
         schedule.checksum = schedule.compute_checksum();
