@@ -8,6 +8,7 @@ pub mod driver;
 pub mod fault;
 pub mod host;
 pub mod lab;
+pub mod memfd;
 pub mod namespace;
 pub mod netfilter;
 pub mod observe;

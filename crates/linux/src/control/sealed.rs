@@ -6,10 +6,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
 use rustix::io::Errno;
 
 use super::layout::{SIZE, VERSION};
+use crate::memfd;
 use crate::sys::memory::{SharedWords, Use};
 
 /// One block of [`SIZE`] bytes, in a memfd that nobody can resize.
@@ -31,14 +32,7 @@ pub(super) enum Writers {
 impl Sealed {
     /// A block that begins with `magic`; all else is zero.
     pub(super) fn create(name: &str, magic: u64, writers: Writers) -> io::Result<Self> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        // Linux 6.3; without it such kernels complain in their log.
-        let fd = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-            Err(Errno::INVAL) => memfd_create(name, flags)?,
-            other => other?,
-        };
-        // Everybody's otherwise, once /proc/PID/fd is passed.
-        fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
+        let fd = memfd::create(name)?;
         ftruncate(&fd, SIZE.try_into().unwrap_or(u64::MAX))?;
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)?;
         let words = SharedWords::map(fd.as_fd(), SIZE / 8, Use::Write)?;

@@ -1,7 +1,7 @@
 //! What a lane tells of what it does.
 
 use punctual_sched::classify::Classified;
-use punctual_sched::{Change, Duration, Instant, Link, Output, Packet};
+use punctual_sched::{Change, Duration, Instant, Link, LinkConfig, Output, Packet};
 
 use super::stamp::StampCounts;
 use crate::control::Ignored;
@@ -26,6 +26,10 @@ pub trait Account {
     /// The link's parameters changed at `at`, in the order of arrivals; asked for at `asked`, where
     /// that is known.
     fn changed(&mut self, _at: Instant, _asked: Option<Instant>, _: &Change, _: Source) {}
+
+    /// The link follows another trace since `at`, or none any more, as `link` says; asked for at
+    /// `asked`.
+    fn followed(&mut self, _at: Instant, _asked: Instant, _link: &LinkConfig) {}
 
     /// Something that stood in the control block was not done, at event time `at`.
     fn ignored(&mut self, _at: Instant, _: &Ignored) {}

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 
+use punctual_sched::trace::{Position, Trace, TraceOptions};
 use punctual_sched::{Change, ConfigError, Duration, Instant, LinkConfig, Snapshot};
 
 use super::Stop;
@@ -45,6 +46,8 @@ pub struct Seen {
     pub snapshot: Snapshot,
     /// Parameters in force.
     pub config: LinkConfig,
+    /// Where in its trace it is; `None` where it follows none.
+    pub trace: Option<Position>,
     /// At this event time.
     pub at: Instant,
 }
@@ -90,6 +93,22 @@ impl Remote {
     /// The same for somebody who asked for it earlier, which is what the account is told.
     pub fn change_asked_at(&self, change: Change, asked: Instant) -> Result<Applied, Refused> {
         match self.ask_within(Question::Change(change), asked, PATIENCE)? {
+            Answer::Applied(applied) => Ok(applied),
+            Answer::Seen(_) => Err(Refused::Unanswered),
+        }
+    }
+
+    /// Has the link follow another trace from now on, with the parameters by which that was asked
+    /// for, or none any more; see [`Link::follow_as`](punctual_sched::Link::follow_as).
+    ///
+    /// Whoever asks keeps a trace until the link has let go of it: the last one to do so gives back
+    /// its memory, which of millions of steps takes longer than the link's thread has.
+    pub fn follow_asked_at(
+        &self,
+        trace: Option<(TraceOptions, Trace)>,
+        asked: Instant,
+    ) -> Result<Applied, Refused> {
+        match self.ask_within(Question::Follow(trace.map(Box::new)), asked, PATIENCE)? {
             Answer::Applied(applied) => Ok(applied),
             Answer::Seen(_) => Err(Refused::Unanswered),
         }
@@ -216,6 +235,7 @@ pub(super) struct Request {
 #[derive(Debug)]
 pub(super) enum Question {
     Change(Change),
+    Follow(Option<Box<(TraceOptions, Trace)>>),
     Snapshot,
 }
 

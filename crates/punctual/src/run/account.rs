@@ -237,6 +237,13 @@ impl Account for DirectionAccount {
         self.changes.push(at, asked, change);
     }
 
+    fn followed(&mut self, at: Instant, asked: Instant, link: &LinkConfig) {
+        if let Some(log) = &mut self.log {
+            log.follow(at, link.trace.as_ref());
+        }
+        self.changes.push_trace(at, asked, link);
+    }
+
     fn ignored(&mut self, at: Instant, ignored: &Ignored) {
         self.changes.ignore(at, ignored);
     }

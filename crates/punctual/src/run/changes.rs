@@ -5,18 +5,27 @@ use std::collections::BTreeMap;
 use punctual_linux::control::Ignored;
 use punctual_linux::driver::Source;
 use punctual_measure::report::{self, IgnoredStore, MAX_CHANGES, MAX_IGNORED};
-use punctual_sched::{Change, Instant};
+use punctual_sched::{Change, Instant, LinkConfig};
 
 /// Collects changes on the driver's thread: the first are kept, the others counted.
 #[derive(Debug)]
 pub(super) struct Changes {
     start: Instant,
-    first: Vec<(Instant, Option<Instant>, Change)>,
+    first: Vec<(Instant, Option<Instant>, What)>,
     beyond: u64,
     last: Instant,
     news: bool,
     first_ignored: Vec<(Instant, Ignored)>,
     ignored: u64,
+}
+
+/// What changed.
+#[derive(Debug)]
+enum What {
+    /// Parameters.
+    Values(Change),
+    /// The trace that is followed, as reports name it.
+    Trace(String),
 }
 
 impl Changes {
@@ -36,9 +45,18 @@ impl Changes {
 
     /// The link changed at `at`, as asked for at `asked`.
     pub(super) fn push(&mut self, at: Instant, asked: Option<Instant>, change: &Change) {
+        self.push_any(at, asked, || What::Values(change.clone()));
+    }
+
+    /// The link follows what `link` says since `at`, as asked for at `asked`.
+    pub(super) fn push_trace(&mut self, at: Instant, asked: Instant, link: &LinkConfig) {
+        self.push_any(at, Some(asked), || What::Trace(link.trace_brief()));
+    }
+
+    fn push_any(&mut self, at: Instant, asked: Option<Instant>, what: impl FnOnce() -> What) {
         (self.last, self.news) = (at, true);
         if self.first.len() < MAX_CHANGES {
-            self.first.push((at, asked, change.clone()));
+            self.first.push((at, asked, what()));
         } else {
             self.beyond += 1;
         }
@@ -74,11 +92,11 @@ impl Changes {
 
     /// Lists them.
     pub(super) fn fill(&self, direction: &mut report::Direction) {
-        for (at, asked, change) in &self.first {
+        for (at, asked, what) in &self.first {
             direction.push_change(report::Change {
                 at_ns: at.signed_since(self.start),
                 asked_ns: asked.map(|asked| asked.signed_since(self.start)),
-                values: values(change),
+                values: values(what),
             });
         }
         direction.changes_omitted += self.beyond;
@@ -98,8 +116,12 @@ impl Changes {
 }
 
 /// What a change says, in the words of the command line.
-fn values(change: &Change) -> BTreeMap<String, String> {
-    change.entries().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+fn values(what: &What) -> BTreeMap<String, String> {
+    let named = |(name, value): (&str, String)| (name.to_owned(), value);
+    match what {
+        What::Values(change) => change.entries().into_iter().map(named).collect(),
+        What::Trace(brief) => [("trace", brief.clone())].map(named).into(),
+    }
 }
 
 fn place(source: Source) -> &'static str {

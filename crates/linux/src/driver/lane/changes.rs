@@ -1,6 +1,7 @@
 //! How a lane's link is changed while it runs.
 
 use punctual_sched::config::Gso;
+use punctual_sched::trace::{Trace, TraceOptions};
 use punctual_sched::{Change, ConfigError, Instant};
 
 use super::Lane;
@@ -76,9 +77,11 @@ impl<A: Account> Lane<A> {
             let at = self.latest();
             let answer = match request.question() {
                 Question::Change(change) => self.change_as_asked(change, &request),
+                Question::Follow(trace) => self.follow_as_asked(trace.as_deref(), &request),
                 Question::Snapshot => Ok(Answer::Seen(Box::new(Seen {
                     snapshot: self.link.snapshot(),
                     config: self.link.in_force(),
+                    trace: self.link.trace_position(),
                     at,
                 }))),
             };
@@ -101,6 +104,22 @@ impl<A: Account> Lane<A> {
         Ok(Answer::Applied(Applied { at, changed }))
     }
 
+    fn follow_as_asked(
+        &mut self,
+        trace: Option<&(TraceOptions, Trace)>,
+        request: &Request,
+    ) -> Result<Answer, ConfigError> {
+        let at = self.latest();
+        // To begin anew is news; to stop where nothing is followed is none.
+        let changed = trace.is_some() || self.link.config().trace.is_some();
+        if changed {
+            self.link.follow_as(trace.cloned(), at)?;
+            self.changed(at);
+            self.account.followed(at, request.asked(), self.link.config());
+        }
+        Ok(Answer::Applied(Applied { at, changed }))
+    }
+
     /// Changes the link at `at`, not before the latest time given to it.
     fn change(
         &mut self,
@@ -112,11 +131,16 @@ impl<A: Account> Lane<A> {
             self.link.config().changed(change).check_payloads(self.copies.is_some())?;
         }
         self.link.change(change, at)?;
+        self.changed(at);
+        self.account.changed(at, asked, change, source);
+        Ok(())
+    }
+
+    /// The link is another one since `at`.
+    fn changed(&mut self, at: Instant) {
         self.cut_bursts();
         self.stamps.advanced(at);
         self.collect();
-        self.account.changed(at, asked, change, source);
-        Ok(())
     }
 
     /// A link that has become slow, or tells packets apart, has bursts cut from now on. They stay
