@@ -30,6 +30,8 @@ pub enum Command {
     Demo(DemoOptions),
     /// Change parameters of a running link
     Set(crate::set::SetOptions),
+    /// Have a running link follow a trace, or follow none any more
+    Play(Box<crate::play::PlayOptions>),
     /// Show a running link: queues, counters and parameters in force
     Show(crate::show::ShowOptions),
     /// List the runs that are there

@@ -14,6 +14,7 @@ pub mod list;
 pub mod log;
 pub mod man;
 mod mistake;
+pub mod play;
 pub mod run;
 pub mod runtime;
 pub mod set;
@@ -47,6 +48,7 @@ pub fn main() -> ExitCode {
         Command::Log(command) => export::run(command),
         Command::Demo(options) => demo::run(options),
         Command::Set(options) => set::run(options),
+        Command::Play(options) => play::run(options),
         Command::Show(options) => show::run(options),
         Command::List(options) => list::run(options),
         Command::Trace(command) => trace::run(command),

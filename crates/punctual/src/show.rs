@@ -35,15 +35,22 @@ pub enum Way {
     Both,
 }
 
+impl Way {
+    /// As the control socket takes it.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Both => "both",
+        }
+    }
+}
+
 /// Prints it.
 pub fn run(options: &ShowOptions) -> Result<u8, Failure> {
     let (name, direction) = options.name_and_direction();
     let run = runs::find(name)?;
-    let direction = match direction {
-        Some(Way::Up) => "up",
-        Some(Way::Down) => "down",
-        None | Some(Way::Both) => "both",
-    };
+    let direction = direction.unwrap_or(Way::Both).word();
     let request = json!({ "show": { "direction": direction } });
     let answer = runs::connect(&run)?.ask(&request).map_err(|error| run.failed(&error))?;
     if answer["ok"] != true {
@@ -75,9 +82,36 @@ fn shown(answer: &Value) -> String {
             0 => format!("{name}: {line}"),
             _ => line.to_owned(),
         }));
+        lines.extend(trace(direction));
         lines.extend(wrapped(" link", &link(direction)));
     }
     lines.iter().map(|line| visible(line) + "\n").collect()
+}
+
+/// What is followed, where in it the link is, and what became of its opportunities.
+fn trace(direction: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    let trace = &direction["trace"];
+    if let Some(text) = trace["text"].as_str() {
+        let nanos = |name: &str| duration(trace[name].as_i64().unwrap_or(0));
+        let (at, span) = (nanos("at_ns"), nanos("span_ns"));
+        let place = match trace["state"].as_str() {
+            Some("waiting") => format!("waits for the first packet at {at}"),
+            Some("ended") => "has ended".to_owned(),
+            _ if trace["repeats"] == true => {
+                format!("at {at} of {span} in round {}", trace["rounds"].as_u64().unwrap_or(0) + 1)
+            }
+            _ => format!("at {at} of {span}"),
+        };
+        lines.push(format!(" trace {text}: {place}"));
+    }
+    let opportunities = &direction["opportunities"];
+    if let Some((used, wasted)) =
+        opportunities["used"].as_u64().zip(opportunities["wasted"].as_u64())
+    {
+        lines.push(format!(" opportunities {used} used, {wasted} wasted"));
+    }
+    lines
 }
 
 /// `lab: pid 4242, 12.3 s: sh -c ...`, in one line

@@ -1,10 +1,12 @@
 //! The other end of the control socket: a command's.
 
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use punctual_linux::clock::monotonic;
+use punctual_linux::memfd;
 use punctual_sched::{Duration, Instant};
 use serde_json::Value;
 
@@ -57,6 +59,27 @@ impl Client {
     pub(crate) fn ask(&mut self, request: &Value) -> Result<Value, AskError> {
         self.send(request)?;
         self.answer(monotonic() + PATIENCE)
+    }
+
+    /// The same with a descriptor that goes with the request, for an answer that takes at most
+    /// `patience`.
+    pub(crate) fn ask_with(
+        &mut self,
+        request: &Value,
+        fd: Option<&OwnedFd>,
+        patience: Duration,
+    ) -> Result<Value, AskError> {
+        let line = format!("{request}\n");
+        let sent = match fd {
+            Some(fd) => memfd::send(&self.stream, line.as_bytes(), fd),
+            None => Ok(0),
+        };
+        match sent.and_then(|sent| self.stream.write_all(&line.as_bytes()[sent..])) {
+            // It may have said why it has closed: that can still be read.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            other => other?,
+        }
+        self.answer(monotonic() + patience)
     }
 
     /// Sends a request whose answer is taken later.

@@ -1,24 +1,27 @@
 //! One client of the control socket: what it has sent and not ended with a line's end, what it has
 //! not read of its answers.
 
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use punctual_linux::memfd;
 use punctual_sched::{Duration, Instant};
 use rustix::event::PollFlags;
 
 /// Who answers lines.
 pub(crate) trait Answers {
-    /// Answers a line, without its end, that was read at `asked`: appends one line to `out`.
-    fn answer(&mut self, line: &[u8], asked: Instant, out: &mut Vec<u8>);
+    /// Answers a line, without its end, that was read at `asked`: appends one line to `out`. `fds`
+    /// are the descriptors that came with it.
+    fn answer(&mut self, line: &[u8], fds: Vec<OwnedFd>, asked: Instant, out: &mut Vec<u8>);
 
     /// The same where no line can be carried out.
     fn refuse(&mut self, problem: &str, out: &mut Vec<u8>);
 }
 
 /// A connection. Its memory is bounded: a line of [`Connection::LONGEST_LINE`] bytes, what one read
-/// brings, and [`Connection::MOST_UNREAD`] bytes of answers besides the last one.
+/// brings, and [`Connection::MOST_UNREAD`] bytes of answers besides the last one. It holds at most twice
+/// [`memfd::MOST_FDS`] descriptors of the client's.
 ///
 /// In each round of the server: [`Connection::transfer`], then [`Connection::serve`].
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub(super) struct Connection {
     input: Vec<u8>,
     /// Where the first line of `input` ends.
     end: Option<usize>,
+    /// Descriptors, each with the byte of `input` with which it came: it belongs to the line of that.
+    fds: Vec<(usize, OwnedFd)>,
     /// The rest of a line that was too long is passed over.
     skipping: bool,
     output: Vec<u8>,
@@ -59,6 +64,7 @@ impl Connection {
             stream,
             input: Vec::new(),
             end: None,
+            fds: Vec::new(),
             skipping: false,
             output: Vec::new(),
             ended: false,
@@ -105,11 +111,12 @@ impl Connection {
     pub(super) fn serve(&mut self, share: usize, now: Instant, answers: &mut dyn Answers) {
         for _ in 0..share {
             let Some(end) = self.end.filter(|_| self.may_answer()) else { break };
+            let fds = self.take_fds(end);
             if !std::mem::take(&mut self.skipping) {
                 match self.input[..end].trim_ascii() {
                     [] => {}
                     line if end <= Self::LONGEST_LINE => {
-                        answers.answer(line, self.read_at, &mut self.output);
+                        answers.answer(line, fds, self.read_at, &mut self.output);
                     }
                     _ => answers.refuse(&too_long(), &mut self.output),
                 }
@@ -146,7 +153,7 @@ impl Connection {
             answers.refuse("the line has no end: it was not carried out", &mut self.output);
         }
         if self.skipping || self.ended {
-            self.input = Vec::new();
+            (self.input, self.fds) = (Vec::new(), Vec::new());
         }
         let begun = !self.ended && (self.skipping || !self.input.is_empty());
         self.begun = begun.then(|| self.begun.unwrap_or(self.read_at));
@@ -166,15 +173,26 @@ impl Connection {
         self.end = rest.iter().position(|&byte| byte == b'\n').map(|at| from + at);
     }
 
+    /// Those of the line that ends at byte `end`, which is about to be taken off.
+    fn take_fds(&mut self, end: usize) -> Vec<OwnedFd> {
+        let later = self.fds.iter().position(|(at, _)| *at > end).unwrap_or(self.fds.len());
+        let mine = self.fds.drain(..later).map(|(_, fd)| fd).collect();
+        self.fds.iter_mut().for_each(|(at, _)| *at -= end + 1);
+        mine
+    }
+
     fn read(&mut self, now: Instant) {
-        let mut buffer = [0; READ];
-        match self.stream.read(&mut buffer) {
+        let (mut buffer, mut fds) = ([0; READ], Vec::new());
+        match memfd::receive(&self.stream, &mut buffer, &mut fds) {
             Ok(0) => self.ended = true,
             Ok(length) => {
                 self.read_at = now;
                 let before = self.input.len();
                 self.input.extend_from_slice(&buffer[..length]);
                 self.find_end(before);
+                // A line is begun at most, and as many are too many for it.
+                self.fds.truncate(memfd::MOST_FDS);
+                self.fds.extend(fds.into_iter().map(|fd| (before + length - 1, fd)));
             }
             Err(error) if is_for_now(&error) => {}
             Err(_) => self.close(),
@@ -202,7 +220,7 @@ impl Connection {
     /// Nobody is there to read what is left.
     fn close(&mut self) {
         self.closed = true;
-        (self.input, self.output) = (Vec::new(), Vec::new());
+        (self.input, self.output, self.fds) = (Vec::new(), Vec::new(), Vec::new());
         (self.end, self.begun, self.unread) = (None, None, None);
     }
 }
@@ -227,13 +245,19 @@ const READ: usize = 16 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
 
     /// Answers each line with its length; refusals are told.
-    struct Lengths(Vec<Instant>);
+    struct Lengths {
+        asked: Vec<Instant>,
+        /// Descriptors with each line.
+        fds: Vec<usize>,
+    }
 
     impl Answers for Lengths {
-        fn answer(&mut self, line: &[u8], asked: Instant, out: &mut Vec<u8>) {
-            self.0.push(asked);
+        fn answer(&mut self, line: &[u8], fds: Vec<OwnedFd>, asked: Instant, out: &mut Vec<u8>) {
+            self.asked.push(asked);
+            self.fds.push(fds.len());
             out.extend_from_slice(format!("{}\n", line.len()).as_bytes());
         }
 
@@ -254,7 +278,12 @@ mod tests {
             let (client, served) = UnixStream::pair().unwrap();
             client.set_nonblocking(true).unwrap();
             let connection = Connection::new(served, Instant::ZERO).unwrap();
-            Self { client, connection, answers: Lengths(Vec::new()), now: Instant::ZERO }
+            Self {
+                client,
+                connection,
+                answers: Lengths { asked: Vec::new(), fds: Vec::new() },
+                now: Instant::ZERO,
+            }
         }
 
         /// Sends all of it, and lets as many rounds go by as that takes and one more.
@@ -320,7 +349,7 @@ mod tests {
         pair.send(b"a");
         let before = pair.now;
         pair.send(b"b\nc");
-        assert!(pair.answers.0[0] > before && pair.answers.0[0] < pair.now);
+        assert!(pair.answers.asked[0] > before && pair.answers.asked[0] < pair.now);
     }
 
     #[test]
@@ -340,6 +369,33 @@ mod tests {
     }
 
     #[test]
+    fn descriptors_belong_to_the_line_that_they_came_with() {
+        let mut pair = Pair::new();
+        let send = |pair: &mut Pair, bytes: &[u8]| {
+            assert_eq!(memfd::send(&pair.client, bytes, &pair.client).unwrap(), bytes.len());
+        };
+        pair.client.write_all(b"none\n").unwrap();
+        send(&mut pair, b"one\n");
+        send(&mut pair, b"none\none\n");
+        pair.client.write_all(b"none\n").unwrap();
+        for _ in 0..9 {
+            send(&mut pair, b"x");
+        }
+        send(&mut pair, b"many\n");
+        pair.client.write_all(b"none\n").unwrap();
+        send(&mut pair, b"half");
+        pair.settle();
+        let [none, one] = [0, 1];
+        assert_eq!(pair.answers.fds[..5], [none, one, none, one, none]);
+        assert!(pair.answers.fds[5] >= memfd::MOST_FDS);
+        assert_eq!((pair.answers.fds.len(), pair.answers.fds[6]), (7, none));
+        assert_eq!(pair.connection.fds.len(), 1);
+        let long = vec![b'x'; Connection::LONGEST_LINE + 1];
+        pair.send(&long);
+        assert!(pair.connection.fds.is_empty(), "those of a line that is passed over are closed");
+    }
+
+    #[test]
     fn a_line_without_end_is_not_carried_out() {
         let mut pair = Pair::new();
         pair.send(b"whole\nhalf");
@@ -347,7 +403,7 @@ mod tests {
         pair.settle();
         assert_eq!(pair.received(), "5\nrefused: the line has no end: it was not carried out\n");
         assert!(pair.connection.is_over());
-        assert_eq!(pair.answers.0.len(), 1);
+        assert_eq!(pair.answers.asked.len(), 1);
     }
 
     #[test]
@@ -360,7 +416,7 @@ mod tests {
             connection.serve(4, now, &mut answers);
         }
         assert!(connection.is_over());
-        assert!(answers.0.is_empty());
+        assert!(answers.asked.is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod client;
 mod connection;
+mod handed;
 mod json;
 mod request;
 pub(crate) mod runs;
@@ -15,4 +16,6 @@ pub(crate) use self::client::{AskError, Client};
 pub(crate) use self::request::Setting;
 pub(crate) use self::runs::RunPlace;
 pub(crate) use self::server::Server;
-pub(crate) use self::service::{Applied, Backlog, Links, Refused, RunFacts, Service, Shown};
+pub(crate) use self::service::{
+    Applied, Backlog, Links, Refused, RunFacts, Service, Shown, ShownTrace,
+};

@@ -1,6 +1,7 @@
 //! What a line asks for.
 
-use punctual_sched::ConfigError;
+use punctual_sched::trace::TraceOptions;
+use punctual_sched::{ConfigError, LinkConfig};
 use serde_json::Value;
 
 use super::json::Json;
@@ -22,6 +23,8 @@ pub(super) enum Verb {
     Set(Vec<Setting>),
     /// What is in force and has happened, in these directions.
     Show(Vec<Direction>),
+    /// A trace that came with it, or none any more, in these directions.
+    Follow(Vec<Direction>, Option<Box<TraceOptions>>),
 }
 
 /// One parameter's new value.
@@ -93,7 +96,8 @@ fn one_verb(verbs: Vec<(String, Json)>) -> Result<Verb, ConfigError> {
     match (key.as_str(), value) {
         ("set", Json::Object(entries)) => set(entries),
         ("show", Json::Object(entries)) => show(entries),
-        (known @ ("set" | "show"), value) => {
+        ("follow", Json::Object(entries)) => follow(entries),
+        (known @ ("set" | "show" | "follow"), value) => {
             Err(ConfigError::new(known, format!("{}, expected an object", value.kind())))
         }
         (other, _) => {
@@ -111,14 +115,7 @@ fn set(entries: Vec<(String, Json)>) -> Result<Verb, ConfigError> {
         return Err(ConfigError::new("set", "names no parameter, such as \"up.rate\":\"10mbit\""));
     }
     let setting = |(key, value): (String, Json)| {
-        let value = match value {
-            Json::Text(text) => text,
-            Json::Integer(number) => number.to_string(),
-            other => {
-                let problem = format!("{}, expected a text or a whole number", other.kind());
-                return Err(ConfigError::new(shown(&key), problem));
-            }
-        };
+        let value = value_of(&key, value)?;
         Setting::new(&key, value)
     };
     entries.into_iter().map(setting).collect::<Result<_, _>>().map(Verb::Set)
@@ -130,9 +127,7 @@ fn show(entries: Vec<(String, Json)>) -> Result<Verb, ConfigError> {
         let place = format!("show.{}", shown(&key));
         match (key.as_str(), value) {
             ("direction", Json::Text(name)) => {
-                let known = DIRECTIONS.iter().find(|(known, _)| *known == name);
-                let unknown = || ConfigError::new(place, "expected \"up\", \"down\" or \"both\"");
-                known.ok_or_else(unknown)?.1.clone_into(&mut directions);
+                directions = directions_of(&name, &place)?;
             }
             ("direction", other) => {
                 return Err(ConfigError::new(place, format!("{}, expected a text", other.kind())));
@@ -141,6 +136,59 @@ fn show(entries: Vec<(String, Json)>) -> Result<Verb, ConfigError> {
         }
     }
     Ok(Verb::Show(directions))
+}
+
+/// The `trace` parameters of links, by their names.
+fn follow(entries: Vec<(String, Json)>) -> Result<Verb, ConfigError> {
+    let (mut directions, mut config) = (None, LinkConfig::default());
+    let mut named = false;
+    for (key, value) in entries {
+        let place = format!("follow.{}", shown(&key));
+        let value = value_of(&place, value)?;
+        if value.len() > LONGEST_NAME {
+            return Err(ConfigError::new(place, format!("longer than {LONGEST_NAME} bytes")));
+        }
+        match key.as_str() {
+            "direction" => directions = Some(directions_of(&value, &place)?),
+            known if known == "trace" || known.starts_with("trace.") => {
+                named |= known == "trace";
+                let set = config.set(known, &value);
+                set.map_err(|error| ConfigError { place, ..error })?;
+            }
+            _ => {
+                let expected = "unknown, expected \"direction\", \"trace\", \"trace.start\", ...";
+                return Err(ConfigError::new(place, expected));
+            }
+        }
+    }
+    let missing = |name: &str, expected: &str| {
+        Err(ConfigError::new(format!("follow.{name}"), format!("is missing, expected {expected}")))
+    };
+    let Some(directions) = directions else {
+        return missing("direction", "\"up\", \"down\" or \"both\"");
+    };
+    if !named {
+        return missing("trace", "the name of a trace, or \"none\" to stop");
+    }
+    let options = config.trace_options;
+    Ok(Verb::Follow(directions, options.file.is_some().then(|| Box::new(options))))
+}
+
+fn value_of(place: &str, value: Json) -> Result<String, ConfigError> {
+    match value {
+        Json::Text(text) => Ok(text),
+        Json::Integer(number) => Ok(number.to_string()),
+        other => {
+            let problem = format!("{}, expected a text or a whole number", other.kind());
+            Err(ConfigError::new(shown(place), problem))
+        }
+    }
+}
+
+fn directions_of(name: &str, place: &str) -> Result<Vec<Direction>, ConfigError> {
+    let known = DIRECTIONS.iter().find(|(known, _)| *known == name);
+    let unknown = || ConfigError::new(place, "expected \"up\", \"down\" or \"both\"");
+    Ok(known.ok_or_else(unknown)?.1.to_vec())
 }
 
 impl Setting {
@@ -171,8 +219,10 @@ pub(super) fn shown(text: &str) -> String {
 
 const DIRECTIONS: [(&str, &[Direction]); 3] =
     [("up", &[Direction::Up]), ("down", &[Direction::Down]), ("both", &Direction::BOTH)];
-const VERBS: [&str; 2] = ["set", "show"];
+const VERBS: [&str; 3] = ["set", "show", "follow"];
 const EXAMPLE: &str = "{\"set\":{\"up.rate\":\"10mbit\"}} or {\"show\":{}}";
+/// Bytes of a file's name and of any other value of a trace: `PATH_MAX`.
+const LONGEST_NAME: usize = 4_096;
 /// Bytes of an id: more than any counter or UUID has.
 const LONGEST_ID: usize = 256;
 /// Characters.
@@ -203,6 +253,24 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_to_follow_is_named_with_the_parameters_of_links() {
+        let verb = |line: &str| Request::parse(line.as_bytes()).verb.unwrap();
+        let line = r#"{"follow":{"direction":"up","trace":"a b","trace.loop":"yes",
+            "trace.offset":"3s"}}"#;
+        let Verb::Follow(directions, Some(options)) = verb(line) else { panic!() };
+        assert_eq!(directions, [Direction::Up]);
+        let expected = TraceOptions {
+            file: Some("a b".into()),
+            repeat: Some(true),
+            offset: punctual_sched::Duration::from_secs(3),
+            ..TraceOptions::default()
+        };
+        assert_eq!(*options, expected);
+        let stop = verb(r#"{"follow":{"trace":"none","direction":"both"}}"#);
+        assert_eq!(stop, Verb::Follow(Direction::BOTH.to_vec(), None));
+    }
+
+    #[test]
     fn what_is_no_request_is_told_with_its_place() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let deep_object = r#"{"set":"#.repeat(30_000);
@@ -220,7 +288,7 @@ mod tests {
             (r#"{"set":{}}"#, "set: names no parameter"),
             (r#"{"set":[]}"#, "set: a list, expected an object"),
             (r#"{"sett":{}}"#, "request: unknown request \"sett\", did you mean \"set\"?"),
-            (r#"{"x":{}}"#, "request: unknown request \"x\", expected one of set, show"),
+            (r#"{"x":{}}"#, "request: unknown request \"x\", expected one of set, show, follow"),
             (r#"{"set":{"up.rate":"1"},"show":{}}"#, "request: asks for \"set\" and \"show\""),
             (r#"{"set":{"up.rate":1.5}}"#, "up.rate: a fraction, expected a text or a whole"),
             (r#"{"set":{"up.rate":null}}"#, "up.rate: null, expected a text"),
@@ -231,6 +299,15 @@ mod tests {
             (r#"{"show":{"direction":"left"}}"#, "show.direction: expected \"up\""),
             (r#"{"show":{"direction":1}}"#, "show.direction: a number, expected a text"),
             (r#"{"show":{"way":1}}"#, "show.way: unknown, expected \"direction\""),
+            (r#"{"follow":{}}"#, "follow.direction: is missing, expected \"up\""),
+            (r#"{"follow":{"direction":"up"}}"#, "follow.trace: is missing, expected the name"),
+            (r#"{"follow":{"direction":"left"}}"#, "follow.direction: expected \"up\""),
+            (r#"{"follow":{"trace":[]}}"#, "follow.trace: a list, expected a text"),
+            (r#"{"follow":{"trace":""}}"#, "follow.trace: nothing given"),
+            (r#"{"follow":{"trace.loop":"x"}}"#, "follow.trace.loop: unknown word \"x\""),
+            (r#"{"follow":{"trace.lop":"x"}}"#, "follow.trace.lop: unknown parameter"),
+            (r#"{"follow":{"rate":1}}"#, "follow.rate: unknown, expected \"direction\""),
+            (r#"{"follow":7}"#, "follow: a number, expected an object"),
             (r#"{"show":{},"id":[]}"#, "id: a list, expected a text or a whole number"),
             (r#"{"show":{},"id":1.5}"#, "id: a fraction"),
             (r#"{"show":{},"id":1e999}"#, "request: number out of range"),

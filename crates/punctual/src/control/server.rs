@@ -160,7 +160,7 @@ mod tests {
     }
 
     impl Answers for Echo {
-        fn answer(&mut self, line: &[u8], _: Instant, out: &mut Vec<u8>) {
+        fn answer(&mut self, line: &[u8], _: Vec<OwnedFd>, _: Instant, out: &mut Vec<u8>) {
             self.lines += 1;
             out.extend_from_slice(line);
             out.push(b'\n');

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 
 use punctual_measure::report;
+use punctual_sched::trace::{Trace, TraceOptions};
 use punctual_sched::{Change, ConfigError, Instant, LinkConfig};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::connection::Answers;
+use super::handed;
 use super::request::{Request, Setting, Verb, shown};
 use crate::log::Direction;
 
@@ -19,6 +22,14 @@ pub(crate) trait Links {
         &self,
         direction: Direction,
         change: &Change,
+        asked: Instant,
+    ) -> Result<Applied, Refused>;
+
+    /// Has one follow a trace, with the parameters by which it was asked for, or none any more.
+    fn follow(
+        &self,
+        direction: Direction,
+        trace: Option<(TraceOptions, Trace)>,
         asked: Instant,
     ) -> Result<Applied, Refused>;
 
@@ -67,6 +78,27 @@ pub(crate) struct Shown {
     pub(crate) bytes: report::Bytes,
     /// What the impairments have done so far.
     pub(crate) impairments: report::Impairments,
+    /// The trace that it follows.
+    pub(crate) trace: Option<ShownTrace>,
+    /// Opportunities of traces with single deliveries so far.
+    pub(crate) opportunities: Option<report::Opportunities>,
+}
+
+/// A trace that is followed, and where in it the link is.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ShownTrace {
+    /// Its file, format, span, mean rate and checksum.
+    pub(crate) text: String,
+    /// How long a round lasts.
+    pub(crate) span_ns: u64,
+    /// It begins anew at its end.
+    pub(crate) repeats: bool,
+    /// `waiting` for the first packet, `running` or `ended`.
+    pub(crate) state: &'static str,
+    /// Rounds that are over.
+    pub(crate) rounds: u64,
+    /// Where in the round, from its beginning.
+    pub(crate) at_ns: u64,
 }
 
 /// What waits in a queue.
@@ -117,10 +149,21 @@ impl<L: Links> Service<L> {
         Self { run, links, known: [None, None] }
     }
 
-    fn carry_out(&mut self, verb: Verb, asked: Instant) -> Result<Value, ConfigError> {
+    fn carry_out(
+        &mut self,
+        verb: Verb,
+        fds: Vec<OwnedFd>,
+        asked: Instant,
+    ) -> Result<Value, ConfigError> {
+        if let Verb::Follow(directions, Some(options)) = verb {
+            let trace = handed::trace(&options, fds)?;
+            return self.follow(&directions, Some(&(*options, trace)), asked);
+        }
+        handed::none(&fds)?;
         match verb {
             Verb::Set(settings) => self.set(&settings, asked),
             Verb::Show(directions) => self.show(&directions),
+            Verb::Follow(directions, _) => self.follow(&directions, None, asked),
         }
     }
 
@@ -141,16 +184,48 @@ impl<L: Links> Service<L> {
                 .map_err(|refused| after(&applied, named.refused(way, refused)))?;
             applied.insert(way.name().to_owned(), entry);
         }
-        let asked_ns = asked.signed_since(self.run.start);
-        Ok(json!({ "ok": true, "asked_ns": asked_ns, "applied": applied }))
+        Ok(self.acknowledged(&applied, asked))
+    }
+
+    /// Of several directions none follows what one of them cannot.
+    fn follow(
+        &mut self,
+        directions: &[Direction],
+        trace: Option<&(TraceOptions, Trace)>,
+        asked: Instant,
+    ) -> Result<Value, ConfigError> {
+        let nothing = Named(Vec::new());
+        for &way in directions.iter().filter(|_| directions.len() > 1) {
+            let config = self.links.config(way).map_err(|refused| nothing.refused(way, refused))?;
+            let checked = config.following(trace.cloned()).validate();
+            checked.map_err(|error| error.within(way.name()))?;
+        }
+        let mut applied = Map::new();
+        for &way in directions {
+            self.known[way.index()] = None;
+            let followed = self.links.follow(way, trace.cloned(), asked);
+            let refused = |refused| after(&applied, nothing.refused(way, refused));
+            let entry = self.entry(followed.map_err(refused)?);
+            applied.insert(way.name().to_owned(), entry);
+        }
+        Ok(self.acknowledged(&applied, asked))
     }
 
     fn apply(&mut self, way: Direction, change: &Change, asked: Instant) -> Result<Value, Refused> {
         let known = self.known[way.index()].take();
-        let Applied { at, changed } = self.links.change(way, change, asked)?;
+        let applied = self.links.change(way, change, asked)?;
         self.known[way.index()] = known.map(|config| config.changed(change));
+        Ok(self.entry(applied))
+    }
+
+    fn acknowledged(&self, applied: &Map<String, Value>, asked: Instant) -> Value {
+        let asked_ns = asked.signed_since(self.run.start);
+        json!({ "ok": true, "asked_ns": asked_ns, "applied": applied })
+    }
+
+    fn entry(&self, Applied { at, changed }: Applied) -> Value {
         let at_ns = at.signed_since(self.run.start);
-        Ok(json!({ "at_ns": at_ns, "monotonic_ns": at.as_nanos(), "changed": changed }))
+        json!({ "at_ns": at_ns, "monotonic_ns": at.as_nanos(), "changed": changed })
     }
 
     /// The change that the settings of one direction make of the link as it is known to be, or as it
@@ -204,9 +279,9 @@ impl<L: Links> Service<L> {
 }
 
 impl<L: Links> Answers for Service<L> {
-    fn answer(&mut self, line: &[u8], asked: Instant, out: &mut Vec<u8>) {
+    fn answer(&mut self, line: &[u8], fds: Vec<OwnedFd>, asked: Instant, out: &mut Vec<u8>) {
         let Request { id, verb } = Request::parse(line);
-        let done = verb.and_then(|verb| self.carry_out(verb, asked));
+        let done = verb.and_then(|verb| self.carry_out(verb, fds, asked));
         let mut answer = done.unwrap_or_else(|error| refusal(&error));
         if let (Some(id), Value::Object(answer)) = (id, &mut answer) {
             answer.insert("id".to_owned(), id);
@@ -330,6 +405,21 @@ mod tests {
             Ok(Applied { at: self.now.get(), changed })
         }
 
+        fn follow(
+            &self,
+            direction: Direction,
+            trace: Option<(TraceOptions, Trace)>,
+            _asked: Instant,
+        ) -> Result<Applied, Refused> {
+            self.check(direction)?;
+            let link = &mut self.links.borrow_mut()[direction.index()];
+            self.now.set(self.now.get() + Duration::from_nanos(10));
+            let changed = trace.is_some() || link.config().trace.is_some();
+            link.follow_as(trace, self.now.get()).map_err(Refused::Config)?;
+            self.applied.set(self.applied.get() + u32::from(changed));
+            Ok(Applied { at: self.now.get(), changed })
+        }
+
         fn permits(&self, _: Direction, config: &LinkConfig) -> Result<(), ConfigError> {
             let refused = || Err(ConfigError::new("corrupt", "no bytes are kept"));
             if config.needs_payloads() { refused() } else { Ok(()) }
@@ -354,6 +444,8 @@ mod tests {
                 packets: report::Packets { arrived: snapshot.packets_in, ..Default::default() },
                 bytes: report::Bytes::default(),
                 impairments: report::Impairments::default(),
+                trace: None,
+                opportunities: None,
             })
         }
     }
@@ -374,8 +466,12 @@ mod tests {
     }
 
     fn ask(service: &mut Service<Virtual>, line: &str) -> Value {
+        ask_with(service, line, Vec::new())
+    }
+
+    fn ask_with(service: &mut Service<Virtual>, line: &str, fds: Vec<OwnedFd>) -> Value {
         let mut out = Vec::new();
-        service.answer(line.as_bytes(), Instant::from_nanos(1_004), &mut out);
+        service.answer(line.as_bytes(), fds, Instant::from_nanos(1_004), &mut out);
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.find('\n'), Some(text.len() - 1), "one line an answer");
         serde_json::from_str(&text).unwrap()
@@ -516,6 +612,51 @@ mod tests {
         assert_eq!(ask(&mut service, r#"{"set":{"up.rate":"1mbit"}}"#)["ok"], true);
         assert_eq!(ask(&mut service, r#"{"show":{}}"#)["ok"], false);
         assert_eq!(ask(&mut service, r#"{"show":{"direction":"up"}}"#)["ok"], true);
+    }
+
+    fn memfd(text: &str) -> Vec<OwnedFd> {
+        let write = |out: &mut dyn std::io::Write| out.write_all(text.as_bytes());
+        vec![punctual_linux::memfd::SealedMemfd::write("test", write).unwrap()]
+    }
+
+    #[test]
+    fn a_trace_that_is_handed_over_is_followed_until_it_is_stopped() {
+        let mut service = service("rate=20mbit delay=30ms");
+        let steps = "# span=9s\ntime,rate\n0s,1mbit\n1s,2mbit\n";
+        let line = r#"{"follow":{"direction":"up","trace":"t","trace.scale":"2"},"id":1}"#;
+        let answer = ask_with(&mut service, line, memfd(steps));
+        let expected = json!({ "ok": true, "id": 1, "asked_ns": 4, "applied": {
+            "up": { "at_ns": 10, "monotonic_ns": 1_010, "changed": true },
+        }});
+        assert_eq!(answer, expected);
+        let up = config(&service, Up);
+        assert_eq!(up.rate, Rate::from_bps(2_000_000).unwrap());
+        assert!(up.trace_brief().starts_with("t (9s, mean "), "{}", up.trace_brief());
+        let stop = r#"{"follow":{"direction":"both","trace":"none"}}"#;
+        let answer = ask(&mut service, stop);
+        assert_eq!(answer["applied"]["up"]["changed"], true);
+        assert_eq!(answer["applied"]["down"]["changed"], false);
+        assert_eq!(config(&service, Up).trace_brief(), "none");
+        assert_eq!(service.links.applied.get(), 2);
+    }
+
+    #[test]
+    fn no_link_follows_what_one_of_them_cannot() {
+        let mut service = service("rate=20mbit delay=30ms");
+        assert_eq!(ask(&mut service, r#"{"set":{"down.jitter":"20ms"}}"#)["ok"], true);
+        let delays = "# span=9s\ntime,delay\n0s,5ms\n";
+        let line = r#"{"follow":{"direction":"both","trace":"t"}}"#;
+        let answer = ask_with(&mut service, line, memfd(delays));
+        assert_eq!(answer["error"]["place"], "down.jitter", "{answer}");
+        assert_eq!(service.links.applied.get(), 1);
+        assert_eq!(config(&service, Up).trace, None);
+        let one = r#"{"follow":{"direction":"down","trace":"t"}}"#;
+        assert_eq!(ask_with(&mut service, one, memfd(delays))["error"]["place"], "down.jitter");
+        let stray = ask_with(&mut service, r#"{"show":{}}"#, memfd(delays));
+        assert_eq!(stray["error"]["place"], "request", "{stray}");
+        service.links.lost.set(Some(Down));
+        assert_eq!(ask_with(&mut service, line, memfd(delays))["error"]["place"], "down");
+        assert_eq!(config(&service, Up).trace, None);
     }
 
     #[test]

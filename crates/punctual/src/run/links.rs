@@ -21,6 +21,8 @@ pub(super) struct Links {
     pub up: LinkConfig,
     /// From the peer to the command.
     pub down: LinkConfig,
+    /// What to beware of in the traces that they follow, each once.
+    pub warnings: Vec<String>,
 }
 
 impl Links {
@@ -32,7 +34,8 @@ impl Links {
             Some(path) => File::read(path)?,
             None => File::default(),
         };
-        let build = |direction, table: &Table, option: &str, text: Option<&String>| {
+        let mut warnings = Vec::new();
+        let mut build = |direction, table: &Table, option: &str, text: Option<&String>| {
             let mut builder = ConfigBuilder::default();
             builder.set("hold", &hold.to_string(), "default").map_err(Failure::usage)?;
             for (place, name, value) in file.both.iter().chain(table) {
@@ -46,14 +49,18 @@ impl Links {
                     tables::words(text).map_err(|error| Failure::usage(error.within(option)))?;
                 builder.words(&text, option).map_err(Failure::usage)?;
             }
-            traces::follow(&mut builder, direction, option)?;
+            let warned = traces::follow(&mut builder, direction, option)?;
+            for warning in warned {
+                if !warnings.contains(&warning) {
+                    warnings.push(warning);
+                }
+            }
             let config = builder.finish().map_err(Failure::usage)?;
             check_users(option, &config).map(|()| config)
         };
-        Ok(Self {
-            up: build(Direction::Up, &file.up, "--up", options.up.as_ref())?,
-            down: build(Direction::Down, &file.down, "--down", options.down.as_ref())?,
-        })
+        let up = build(Direction::Up, &file.up, "--up", options.up.as_ref())?;
+        let down = build(Direction::Down, &file.down, "--down", options.down.as_ref())?;
+        Ok(Self { up, down, warnings })
     }
 }
 

@@ -1,19 +1,23 @@
 //! The links of a run as its control socket reaches them: by way of the threads that drive them.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use anyhow::Result;
-use punctual_linux::driver::{Refused, Remote};
+use punctual_linux::driver::{Refused, Remote, Seen};
 use punctual_linux::netfilter::Support;
 use punctual_measure::report::Delays;
 use punctual_sched::impair::Correlated;
+use punctual_sched::trace::{Position, Trace, TraceOptions};
 use punctual_sched::{Change, ConfigError, Instant, LinkConfig};
 
 use super::drivers::Drivers;
 use super::impairments::impairments;
 use super::links::{Links, users_by_mark};
 use super::summary;
-use crate::control::{self, Applied, Backlog, RunFacts, Server, Service, Shown, socket};
+use crate::control::{
+    self, Applied, Backlog, RunFacts, Server, Service, Shown, ShownTrace, socket,
+};
 use crate::log::Direction;
 
 /// Listens in the run's directory and answers for its links. Without a socket they cannot be changed,
@@ -24,8 +28,8 @@ pub(super) fn listen(
     drivers: &Drivers,
     means: Means,
 ) -> Result<Option<Server<Service<Remotes>>>> {
-    let remotes = Direction::BOTH.map(|direction| drivers.remote(direction).clone());
-    let links = Remotes { remotes, means };
+    let ways = Direction::BOTH.map(|direction| drivers.remote(direction).clone());
+    let links = Remotes { ways, means, traces: RefCell::default() };
     match socket::listen(directory) {
         Ok(listener) => Server::start(listener, Service::new(facts, links)).map(Some),
         Err(error) => {
@@ -49,8 +53,10 @@ pub(super) fn close(control: Option<Server<Service<Remotes>>>) {
 /// Both directions, up first.
 #[derive(Debug)]
 pub(super) struct Remotes {
-    remotes: [Remote; 2],
+    ways: [Remote; 2],
     means: Means,
+    /// What links were told to follow, kept until they follow another.
+    traces: RefCell<[Option<Trace>; 2]>,
 }
 
 /// What a run was given at its start, and no change can go beyond.
@@ -101,7 +107,19 @@ impl control::Links for Remotes {
         change: &Change,
         asked: Instant,
     ) -> Result<Applied, control::Refused> {
-        let applied = self.remotes[direction.index()].change_asked_at(change.clone(), asked)?;
+        let applied = self.ways[direction.index()].change_asked_at(change.clone(), asked)?;
+        Ok(Applied { at: applied.at, changed: applied.changed })
+    }
+
+    fn follow(
+        &self,
+        direction: Direction,
+        trace: Option<(TraceOptions, Trace)>,
+        asked: Instant,
+    ) -> Result<Applied, control::Refused> {
+        let kept = trace.as_ref().map(|(_, trace)| trace.clone());
+        let applied = self.ways[direction.index()].follow_asked_at(trace, asked)?;
+        self.traces.borrow_mut()[direction.index()] = kept;
         Ok(Applied { at: applied.at, changed: applied.changed })
     }
 
@@ -110,11 +128,11 @@ impl control::Links for Remotes {
     }
 
     fn config(&self, direction: Direction) -> Result<LinkConfig, control::Refused> {
-        Ok(self.remotes[direction.index()].snapshot()?.config)
+        Ok(self.ways[direction.index()].snapshot()?.config)
     }
 
     fn show(&self, direction: Direction) -> Result<Shown, control::Refused> {
-        let seen = self.remotes[direction.index()].snapshot()?;
+        let seen = self.ways[direction.index()].snapshot()?;
         let (config, snapshot) = (&seen.config, &seen.snapshot);
         Ok(Shown {
             link: summary::in_force(config, None),
@@ -125,8 +143,28 @@ impl control::Links for Remotes {
             bytes: summary::bytes(snapshot),
             // What was measured of the delays is with the thread that measures it.
             impairments: impairments(config, snapshot, &Delays::default()),
+            trace: shown_trace(&seen),
+            opportunities: summary::opportunities(config, snapshot),
         })
     }
+}
+
+fn shown_trace(seen: &Seen) -> Option<ShownTrace> {
+    let (trace, position) = (seen.config.trace.as_ref()?, seen.trace?);
+    let Position { begun, rounds, within, ended } = position;
+    let state = match begun {
+        None => "waiting",
+        Some(_) if ended => "ended",
+        Some(_) => "running",
+    };
+    Some(ShownTrace {
+        text: seen.config.trace_brief(),
+        span_ns: trace.schedule.span().as_nanos(),
+        repeats: trace.repeat,
+        state,
+        rounds,
+        at_ns: within.as_nanos(),
+    })
 }
 
 impl From<Refused> for control::Refused {

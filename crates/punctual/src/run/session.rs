@@ -221,13 +221,16 @@ impl<'a> Session<'a> {
         Ok(Some(LogWriter::create(path, &header, LogWriter::RING)?))
     }
 
-    /// Says before the run what this machine will make it cost.
+    /// Says before the run what this machine will make it cost, and what to beware of in its traces.
     fn tell_costs(&self) {
         if self.request.options.quiet {
             return;
         }
         if let Some(lack) = summary::receive_buffer_lack(self.gate.receive_buffer) {
             crate::tell(format_args!("punctual: the machine lacks {lack}"));
+        }
+        for warning in &self.request.links.warnings {
+            crate::tell(format_args!("punctual: warning: {warning}"));
         }
     }
 }

@@ -3,31 +3,33 @@
 use std::path::Path;
 
 use punctual_sched::parameter::ConfigBuilder;
-use punctual_sched::trace::{Course, Trace, TraceMode, TraceOptions};
+use punctual_sched::trace::TraceOptions;
 
 use crate::failure::Failure;
 use crate::log::Direction;
-use crate::trace::{Hints, Read, WINDOW, fluid, read};
+use crate::trace::{Hints, read, resolve, warnings};
 
 /// Reads the file that `trace` names, if it names one, for the link of `direction`. What the file
 /// holds, and its format where that was recognised, become part of the link; `place` is named in
-/// errors.
+/// errors. What to beware of is returned.
 pub(super) fn follow(
     builder: &mut ConfigBuilder,
     direction: Direction,
     place: &str,
-) -> Result<(), Failure> {
+) -> Result<Vec<String>, Failure> {
     let options = &builder.config().trace_options;
-    let Some(file) = options.file.clone() else { return Ok(()) };
+    let Some(file) = options.file.clone() else { return Ok(Vec::new()) };
     let refuse = |problem: String| Failure::usage(format!("{place}: {problem}"));
     let hints = hints(options, direction).map_err(&refuse)?;
     let found = read(Path::new(&*file), &hints)
         .map_err(|error| refuse(format!("trace: {error}{}", option(&error))))?;
     let format = found.format.name();
+    let warned = |warning| format!("{file}: {warning}");
+    let warnings = warnings(&found).into_iter().map(warned).collect();
     let trace = resolve(options, found).map_err(|problem| refuse(format!("trace: {problem}")))?;
     builder.set("trace.format", &format, place).map_err(Failure::usage)?;
     builder.follow(trace);
-    Ok(())
+    Ok(warnings)
 }
 
 /// What the reader is told.
@@ -55,19 +57,6 @@ fn option(error: &crate::trace::TraceError) -> String {
         Some(missing) => format!(" (trace.{}=NAME)", missing.option()),
         None => String::new(),
     }
-}
-
-fn resolve(options: &TraceOptions, found: Read) -> Result<Trace, String> {
-    let opportunity = match found.timeline.course {
-        Course::Deliveries { opportunity, .. } => Some(opportunity),
-        Course::Steps(_) => None,
-    };
-    let timeline = match options.mode {
-        TraceMode::Exact => found.timeline,
-        TraceMode::Fluid => fluid(&found.timeline, WINDOW),
-    };
-    let trace = options.resolve(timeline, found.loops_by_nature, opportunity);
-    trace.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

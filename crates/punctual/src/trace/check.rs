@@ -23,7 +23,7 @@ pub(super) fn run(options: &CheckOptions) -> Result<u8, Failure> {
         Err(failure) => return Err(failure),
     };
     let summary = Summary::of(&read.timeline);
-    let warnings = warnings(&read, &summary);
+    let warnings = told_by(&read, &summary);
     let text = if options.json {
         format!("{}\n", as_json(&name, &read, &summary, &warnings))
     } else {
@@ -33,8 +33,13 @@ pub(super) fn run(options: &CheckOptions) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// What to beware of in a trace that was read.
+pub(crate) fn warnings(read: &Read) -> Vec<String> {
+    told_by(read, &Summary::of(&read.timeline))
+}
+
 /// What the reader said, and what the figures say.
-fn warnings(read: &Read, summary: &Summary) -> Vec<String> {
+fn told_by(read: &Read, summary: &Summary) -> Vec<String> {
     let mut warnings = read.warnings.clone();
     if read.format.is_achieved() {
         warnings.push(

@@ -32,6 +32,11 @@ impl<'a> Lines<'a> {
         Self { source, number: 0, bytes: 0, buffer: Vec::new(), progress }
     }
 
+    /// Nobody is told how far it is.
+    pub(super) fn be_quiet(&mut self) {
+        self.progress.enabled = false;
+    }
+
     /// The next line, blank or not.
     pub(super) fn any(&mut self) -> Result<Option<Line<'_>>, Problem> {
         Ok(self.advance()?.then(|| self.current()))

@@ -21,6 +21,7 @@ pub mod make;
 mod number;
 pub mod options;
 mod output;
+mod resolve;
 mod sniff;
 mod summary;
 mod write;
@@ -32,9 +33,11 @@ use std::path::Path;
 use punctual_sched::Duration;
 use punctual_sched::trace::{Course, Opportunity, Timeline};
 
+pub(crate) use check::warnings;
 pub use error::{Missing, TraceError};
 pub use fluid::{WINDOW, fluid};
 pub use format::{Format, Unit};
+pub(crate) use resolve::resolve;
 pub use summary::{Outage, PEAK, Summary};
 pub use write::write;
 
@@ -69,6 +72,8 @@ pub struct Hints {
     /// Seed of what is drawn while reading (netem-trace's normal distributions), in place of the
     /// file's own.
     pub seed: Option<u64>,
+    /// Nobody is told how far reading is.
+    pub quiet: bool,
 }
 
 /// A trace that was read.
@@ -125,7 +130,11 @@ fn read_whole(name: &str, mut source: impl std::io::Read, hints: &Hints) -> Resu
         )));
     }
     let whole = BufReader::with_capacity(BUFFER, Cursor::new(head).chain(source));
-    let parsed = format.read(Lines::new(name, Box::new(whole)), hints)?;
+    let mut lines = Lines::new(name, Box::new(whole));
+    if hints.quiet {
+        lines.be_quiet();
+    }
+    let parsed = format.read(lines, hints)?;
     let mut read = Read {
         timeline: parsed.timeline,
         format,

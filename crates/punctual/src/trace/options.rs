@@ -7,7 +7,7 @@ use punctual_sched::Duration;
 use punctual_sched::trace::Opportunity;
 
 use super::make::MakeOptions;
-use super::{Format, Hints, Read, Unit};
+use super::{Format, Hints, Read, TraceError, Unit};
 use crate::failure::Failure;
 use crate::log::Direction;
 
@@ -59,15 +59,23 @@ pub struct ConvertOptions {
 pub struct InputOptions {
     /// Trace file; `-` is stdin
     pub file: PathBuf,
+    /// What holds for both directions.
+    #[command(flatten)]
+    pub hints: HintOptions,
+    /// Which direction of a file that holds both: up or down
+    #[arg(long, value_parser = direction)]
+    pub direction: Option<Direction>,
+}
+
+/// What a file does not say by itself, whichever direction is meant.
+#[derive(Args, Debug)]
+pub struct HintOptions {
     /// Format of the file (default: recognised)
     #[arg(long, value_enum, hide_possible_values = true)]
     pub format: Option<Format>,
     /// What the rates of time-throughput pairs count, per second
     #[arg(long, value_enum)]
     pub unit: Option<Unit>,
-    /// Which direction of a file that holds both: up or down
-    #[arg(long, value_parser = direction)]
-    pub direction: Option<Direction>,
     /// Bytes of a packet delivery opportunity: 1504, of which each packet needs 4 beside its own
     /// as in Mahimahi's code, or 1500 as in its manual
     #[arg(long, value_name = "BYTES", value_parser = packet, default_value = "1504")]
@@ -81,24 +89,37 @@ pub struct InputOptions {
 #[derive(Clone, Copy, Debug)]
 pub struct Packet(pub Opportunity);
 
+impl Packet {
+    /// As it is written.
+    pub(crate) fn word(self) -> &'static str {
+        if self.0 == Opportunity::IP { "1500" } else { "1504" }
+    }
+}
+
+impl HintOptions {
+    /// For the reader.
+    pub(crate) fn hints(&self) -> Hints {
+        let &Self { format, unit, packet, seed } = self;
+        Hints { format, unit, packet: Some(packet.0), seed, ..Hints::default() }
+    }
+}
+
 impl InputOptions {
     pub(super) fn hints(&self, fluid: Option<Duration>) -> Hints {
-        Hints {
-            format: self.format,
-            unit: self.unit,
-            direction: self.direction,
-            packet: Some(self.packet.0),
-            fluid,
-            seed: self.seed,
-        }
+        Hints { direction: self.direction, fluid, ..self.hints.hints() }
     }
 
     /// What cannot be read is bad usage; where an option would decide, the message names it.
     pub(super) fn read(&self, hints: &Hints) -> Result<Read, Failure> {
-        super::read(&self.file, hints).map_err(|error| match error.missing() {
-            Some(missing) => Failure::usage(format!("{error}; say --{}", missing.option())),
-            None => Failure::usage(error),
-        })
+        super::read(&self.file, hints).map_err(unread)
+    }
+}
+
+/// A file that cannot be read, as bad usage.
+pub(crate) fn unread(error: TraceError) -> Failure {
+    match error.missing() {
+        Some(missing) => Failure::usage(format!("{error}; say --{}", missing.option())),
+        None => Failure::usage(error),
     }
 }
 

@@ -2,12 +2,15 @@
 //! outside.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -370,27 +373,27 @@ fn a_run_is_reached_from_inside_whatever_the_environment() {
 }
 
 /// 1 ms pings, once `ready` was said.
-fn pings(link: &str, count: u32) -> Run {
+pub(crate) fn pings(link: &str, count: u32) -> Run {
     Run::new(link).peer(&format!("exec \"$P\" traffic echo 0.0.0.0:{PORT}")).sh(&format!(
         "echo ready; exec \"$P\" traffic rtt \"$PUNCTUAL_PEER:{PORT}\" --count {count} --interval 1ms"
     ))
 }
 
 /// What the command printed last.
-fn result(ended: &Ended) -> Value {
+pub(crate) fn result(ended: &Ended) -> Value {
     let text = ended.text();
     let last = text.lines().last().unwrap_or_default();
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// A run without traffic that goes on until [`end`].
-fn idle(link: &str) -> Running {
+pub(crate) fn idle(link: &str) -> Running {
     let running = Run::new(link).sh("echo ready; read -r _ || :").start();
     running.stdout.says("ready");
     running
 }
 
-fn end(mut running: Running) -> Report {
+pub(crate) fn end(mut running: Running) -> Report {
     running.close_stdin();
     running.wait().report()
 }
@@ -399,29 +402,49 @@ fn running_name(running: &Running) -> String {
     running.name().to_owned()
 }
 
-fn words<'a>(words: &'a [&'a str]) -> impl Iterator<Item = &'a OsStr> {
+pub(crate) fn words<'a>(words: &'a [&'a str]) -> impl Iterator<Item = &'a OsStr> {
     words.iter().map(OsStr::new)
 }
 
-fn json(ended: &Ended) -> Value {
+pub(crate) fn json(ended: &Ended) -> Value {
     assert_eq!(ended.status, 0, "{}", ended.stderr);
     serde_json::from_slice(&ended.stdout).expect("one JSON object")
 }
 
 /// A client of a run's socket.
-struct Client(BufReader<UnixStream>);
+pub(crate) struct Client(BufReader<UnixStream>);
 
 impl Client {
-    fn of(name: &str) -> Self {
+    pub(crate) fn of(name: &str) -> Self {
         let stream = UnixStream::connect(runtime_directory(name).join("socket"));
         let stream = stream.expect("the run listens");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("more than nothing");
         Self(BufReader::new(stream))
     }
 
-    fn ask(&mut self, request: &str) -> Value {
+    pub(crate) fn stream(&mut self) -> &mut UnixStream {
+        self.0.get_mut()
+    }
+
+    pub(crate) fn ask(&mut self, request: &str) -> Value {
         // One that was turned away reads why all the same.
         let _ = self.0.get_mut().write_all(format!("{request}\n").as_bytes());
+        self.answer()
+    }
+
+    /// With descriptors, all in the request's own message.
+    pub(crate) fn ask_with(&mut self, request: &str, fds: &[OwnedFd]) -> Value {
+        let line = format!("{request}\n");
+        let fds: Vec<_> = fds.iter().map(OwnedFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(fds.is_empty() || control.push(SendAncillaryMessage::ScmRights(&fds)));
+        let bytes = [IoSlice::new(line.as_bytes())];
+        sendmsg(self.0.get_ref(), &bytes, &mut control, SendFlags::empty()).expect("it is sent");
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Value {
         let mut answer = String::new();
         self.0.read_line(&mut answer).expect("an answer comes");
         serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"))

@@ -15,6 +15,7 @@ mod exported;
 mod harness;
 mod logged;
 mod odd_packets;
+mod play;
 mod replay;
 mod report;
 mod roles;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     tests.extend(disciplines::tests());
     tests.extend(bad_luck::tests());
     tests.extend(control::tests());
+    tests.extend(play::tests());
     tests.extend(surroundings::tests());
     let code = support::run(&tests, trial);
     harness::tidy();
