@@ -14,6 +14,7 @@ use punctual_linux::lab::links::GATE_IN;
 use punctual_linux::lab::{Lab, LabConfig};
 use punctual_linux::netfilter::nfqueue::{Queue, QueueConfig};
 use punctual_linux::netfilter::nftables::{Family, Hook, HookConfig, HookRule, InstalledHooks};
+use punctual_sched::trace::Trace;
 use punctual_sched::{Change, DropReason, Instant, Link, LinkConfig, Output, Snapshot, Stages};
 
 /// Up, from inside to outside.
@@ -143,6 +144,7 @@ pub(crate) enum Event {
     Arrived(Instant),
     Ignored(Ignored),
     Changed { at: Instant, asked: Option<Instant>, change: Change, source: Source },
+    Followed { at: Instant, asked: Instant, trace: Option<Trace> },
     Released { arrival: Instant, due: Instant, stages: Stages },
     Dropped(DropReason),
 }
@@ -176,7 +178,7 @@ impl Ledger {
                 Event::Arrived(_) => counts[0] += 1,
                 Event::Released { .. } => counts[1] += 1,
                 Event::Dropped(_) => counts[2] += 1,
-                Event::Ignored(_) | Event::Changed { .. } => {}
+                Event::Ignored(_) | Event::Changed { .. } | Event::Followed { .. } => {}
             }
         }
         counts
@@ -215,6 +217,10 @@ impl Account for Ledger {
 
     fn changed(&mut self, at: Instant, asked: Option<Instant>, change: &Change, source: Source) {
         self.events.push(Event::Changed { at, asked, change: change.clone(), source });
+    }
+
+    fn followed(&mut self, at: Instant, asked: Instant, link: &LinkConfig) {
+        self.events.push(Event::Followed { at, asked, trace: link.trace.clone() });
     }
 }
 

@@ -1,11 +1,16 @@
 //! Changes from other threads of the process.
 
+use std::sync::Arc;
+
 use crate::driven::{Driven, Event};
 use crate::support::Test;
 use punctual_linux::clock::monotonic;
 use punctual_linux::driver::{Refused, Source};
 use punctual_linux::wait::sleep_until;
 use punctual_sched::DropReason::Limit;
+use punctual_sched::trace::{
+    Course, Delivery, Opportunity, Schedule, Timeline, Trace, TraceOptions, TraceStart,
+};
 use punctual_sched::{Change, Duration, Rate};
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -14,6 +19,8 @@ pub(crate) fn tests() -> Vec<Test> {
         a_change_reaches_a_driver_that_sleeps,
         a_change_that_cannot_be_changes_nothing,
         a_paused_link_goes_on_when_it_is_told_to,
+        a_link_is_told_to_follow_a_trace_and_to_stop,
+        a_trace_that_cannot_be_followed_changes_nothing,
     ]
     .into()
 }
@@ -99,6 +106,66 @@ fn a_paused_link_goes_on_when_it_is_told_to() {
         assert!(arrival < applied.at);
         assert_eq!(due, applied.at + served);
     }
+}
+
+/// An opportunity each ms, which the driver sleeps through as long as nothing waits.
+fn a_link_is_told_to_follow_a_trace_and_to_stop() {
+    let driven = Driven::start("delay=1ms");
+    let asked = monotonic();
+    let applied = driven.remote.follow_asked_at(Some(opportunities(1)), asked).unwrap();
+    assert!(applied.changed && applied.at >= asked);
+    for _ in 0..5 {
+        driven.send(1, 1_000);
+        driven.receive();
+    }
+    let seen = driven.remote.snapshot().unwrap();
+    let position = seen.trace.unwrap();
+    assert_eq!((position.begun, position.ended), (Some(applied.at), false));
+    let counted = (seen.snapshot.opportunities_used, seen.snapshot.opportunities_wasted);
+    let came = seen.at.since(applied.at).as_nanos() / 1_000_000;
+    assert_eq!((counted.0, counted.0 + counted.1), (5, came));
+    let stopped = driven.remote.follow_asked_at(None, monotonic()).unwrap();
+    let again = driven.remote.follow_asked_at(None, monotonic()).unwrap();
+    assert!(stopped.changed && !again.changed);
+    driven.send(1, 1_000);
+    driven.receive();
+    assert_eq!(driven.remote.snapshot().unwrap().trace, None);
+    let left = driven.drain();
+    let followed = left.ledger.events.iter().filter_map(|event| match event {
+        Event::Followed { at, asked, trace } => Some((*at, *asked, trace.clone())),
+        _ => None,
+    });
+    let followed: Vec<_> = followed.collect();
+    assert_eq!(followed.len(), 2);
+    assert_eq!(followed[0], (applied.at, asked, Some(opportunities(1).1)));
+    assert_eq!((followed[1].0, &followed[1].2), (stopped.at, &None));
+    let departures = left.ledger.departures();
+    for (_, due, stages) in &departures[..5] {
+        assert_eq!((*due - Duration::from_millis(1)).since(applied.at).as_nanos() % 1_000_000, 0);
+        assert!(stages.queue <= Duration::from_millis(1));
+    }
+    assert_eq!(departures[5].2.queue, Duration::ZERO);
+}
+
+fn a_trace_that_cannot_be_followed_changes_nothing() {
+    let driven = Driven::start("rate=8mbit burst=10kb queue=tbf limit=100kb");
+    let before = driven.remote.snapshot().unwrap();
+    let refused = driven.remote.follow_asked_at(Some(opportunities(1)), monotonic()).unwrap_err();
+    assert!(matches!(&refused, Refused::Config(error) if error.place == "queue"), "{refused:?}");
+    let after = driven.remote.snapshot().unwrap();
+    assert_eq!((after.config, after.trace), (before.config, None));
+    assert!(driven.end().ledger.events.is_empty());
+}
+
+/// One of 1,500 bytes every so many ms, from now on.
+fn opportunities(ms: u64) -> (TraceOptions, Trace) {
+    let span = Duration::from_millis(ms);
+    let at = vec![Delivery { at: span, count: 1 }];
+    let course = Course::Deliveries { at, opportunity: Opportunity::IP };
+    let schedule = Schedule::new(Timeline { course, span }).unwrap();
+    let start = TraceStart::AtOnce;
+    let trace = Trace { repeat: true, start, ..Trace::new(Arc::new(schedule)) };
+    (TraceOptions::default(), trace)
 }
 
 fn change(words: &str) -> Change {
