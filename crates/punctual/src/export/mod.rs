@@ -27,9 +27,9 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use punctual_linux::process::{SignalFd, signals};
-use punctual_sched::{Change, Instant};
+use punctual_sched::Instant;
 
-use self::changes::ChangesCsv;
+use self::changes::{ChangesCsv, News, news};
 pub use self::columns::{COLUMNS, Column, Kind, Value};
 use self::csv::Csv;
 pub use self::error::ExportError;
@@ -42,7 +42,7 @@ pub use self::row::{Fate, Row};
 pub use self::survey::{Counts, Survey};
 use self::watch::Watch;
 use crate::failure::Failure;
-use crate::log::{Direction, DirectionHeader, Entry, Header, LogReader, ReadError, Record};
+use crate::log::{Direction, DirectionHeader, Entry, Header, LogReader, ReadError};
 
 /// Runs a subcommand of `punctual log`.
 pub fn run(command: &LogCommand) -> Result<u8, Failure> {
@@ -135,11 +135,11 @@ fn pass<R: Read + Seek, W: Write + Send>(
             }
             Joined::Forgotten(_) => return Err(ExportError::Changed),
             Joined::Changed => {
-                let Record::Change { at, change } = &record else { continue };
+                let Some((at, news)) = news(&record) else { continue };
                 if let Some(changes) = &mut changes {
-                    changes.change(direction, *at, change)?;
+                    changes.change(direction, at, &news)?;
                 }
-                exporter.changed(direction, *at, change)?;
+                exporter.changed(direction, at, &news)?;
             }
         }
     }
@@ -229,9 +229,9 @@ impl<W: Write + Send> Exporter<W> {
         }
     }
 
-    fn changed(&mut self, direction: Direction, at: Instant, change: &Change) -> io::Result<()> {
+    fn changed(&mut self, direction: Direction, at: Instant, news: &News) -> io::Result<()> {
         match self {
-            Self::Pcapng(pcapng) => pcapng.changed(direction, at, change),
+            Self::Pcapng(pcapng) => pcapng.changed(direction, at, news),
             _ => Ok(()),
         }
     }

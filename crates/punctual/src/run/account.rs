@@ -77,13 +77,12 @@ impl DirectionAccount {
         live: Arc<Live>,
         start: Instant,
     ) -> Self {
-        let frame_extra = i64::from(link.framing) + i64::from(link.overhead);
         Self {
             log: None,
             arrivals: 0,
             delays: Delays::default(),
             lateness: LatenessRecorder::new(tolerance_ns(link, late)),
-            rate: RateMeter { frame_extra, ..RateMeter::default() },
+            rate: RateMeter { frame_extra: frame_extra(link), ..RateMeter::default() },
             flows: FlowTable::default(),
             classes: Classes::new(link),
             changes: Changes::new(start),
@@ -252,6 +251,7 @@ impl Account for DirectionAccount {
         if self.changes.take_news() {
             self.lateness.set_tolerance(tolerance_ns(link.config(), self.late));
             self.classes.follow(link.config());
+            self.rate.frame_extra = frame_extra(link.config());
         }
         let snapshot = link.snapshot();
         self.show(link, &snapshot);
@@ -261,6 +261,12 @@ impl Account for DirectionAccount {
         self.live.queued.store(snapshot.queued, Ordering::Relaxed);
         self.live.turns.fetch_add(1, Ordering::Release);
     }
+}
+
+/// Bytes that the link counts for each packet beside its IP length.
+fn frame_extra(link: &LinkConfig) -> i64 {
+    let of_trace = link.trace.as_ref().and_then(|trace| trace.per_packet);
+    of_trace.map_or_else(|| i64::from(link.framing) + i64::from(link.overhead), i64::from)
 }
 
 /// Bits after the first departure over the time from the first to the last, by due times.

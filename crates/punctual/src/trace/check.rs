@@ -172,8 +172,11 @@ fn millis(time: Duration) -> String {
     format!("{}.{:03} ms", micros / 1_000, micros % 1_000)
 }
 
-/// Mbit/s with three decimals.
+/// Mbit/s with three decimals, which show nothing of less than a kbit/s.
 fn mbit(bps: u64) -> String {
+    if bps < 1_000 {
+        return format!("{bps} bit/s");
+    }
     let kbit = bps / 1_000;
     format!("{}.{:03} Mbit/s", kbit / 1_000, kbit % 1_000)
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::sync::Arc;
 
 use punctual::export::{COLUMNS, Format, Request, export};
 use punctual::log::{Direction, Record, SnapshotRecord};
-use punctual_sched::{Change, Instant};
+use punctual_sched::trace::{Course, Schedule, Step, Timeline, Trace};
+use punctual_sched::{Change, Duration, Instant, Rate};
 
 use crate::made::{EPOCH_UNIX_NS, export_of, exported, log_of, one_of_each, request};
 use crate::rewrite::parts;
@@ -219,6 +221,28 @@ fn changes_are_lines_of_their_own_one_for_each_parameter() {
             "loss,0%",
         ]
     );
+}
+
+#[test]
+fn a_trace_that_is_followed_is_a_change() {
+    let step = Step { rate: Rate::from_bps(5_000_000), ..Step::default() };
+    let span = Duration::from_millis(800);
+    let schedule = Schedule::new(Timeline { course: Course::Steps(vec![step]), span }).unwrap();
+    let trace = Some(Box::new(Trace::new(Arc::new(schedule))));
+    let log = log_of(&[
+        (Direction::Up, Record::Follow { at: Instant::from_nanos(7), trace }),
+        (Direction::Down, Record::Follow { at: Instant::from_nanos(9), trace: None }),
+    ]);
+    let mut changes = Vec::new();
+    export(&mut Cursor::new(&log), &request(Format::Csv), Vec::new(), Some(&mut changes)).unwrap();
+    let text = String::from_utf8(changes).unwrap();
+    let lines: Vec<_> = text.lines().skip(1).collect();
+    let unix = EPOCH_UNIX_NS;
+    assert!(lines[0].starts_with(&format!("7,{},up,trace,\"800ms, mean 5mbit, crc32 ", unix + 7)));
+    assert_eq!(lines[1..], [format!("9,{},down,trace,none", unix + 9)]);
+    let capture = export_of(&log, Format::Pcapng);
+    let told = "MESSAGE=change up trace=800ms, mean 5mbit, crc32 ";
+    assert!(capture.windows(told.len()).any(|bytes| bytes == told.as_bytes()));
 }
 
 #[test]

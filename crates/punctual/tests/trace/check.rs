@@ -61,6 +61,22 @@ fn an_outage_of_78_seconds_is_fine_and_named() {
     assert_eq!(json["warnings"], serde_json::json!([warning]));
 }
 
+/// Taken for a link that hangs (mahimahi#170).
+#[test]
+fn a_packet_in_500_seconds_is_told_as_its_rate_and_warned_of() {
+    let directory = Directory::new();
+    let file = directory.file("slow", "500000\n");
+    let text = trace(["check", &file]).stdout;
+    for line in [
+        "span     500.000 s, then begins anew",
+        "mean     24 bit/s",
+        "outage   500.000 s at 0.000 s, the longest",
+        "warning  nothing passes for 500.000 s from 0.000 s on: applications time out",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
+    }
+}
+
 #[test]
 fn achieved_throughput_and_steps_of_a_second_are_warned_of() {
     let directory = Directory::new();

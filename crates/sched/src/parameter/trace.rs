@@ -7,7 +7,7 @@ use super::{Live, Parameter, or, read, unless, word, written};
 use crate::config::{ConfigError, LinkConfig, QueueKind};
 use crate::impair::Impair;
 use crate::time::Duration;
-use crate::trace::{Bounds, Trace, TraceMode, TracePacket, TraceStart};
+use crate::trace::{Bounds, Trace, TraceMode, TraceOptions, TracePacket, TraceStart};
 use crate::units::Rate;
 
 pub(super) const FILE_ROW: Parameter = Parameter {
@@ -105,15 +105,17 @@ pub(super) const ROWS: &[Parameter] = &[
 ];
 
 impl LinkConfig {
-    /// The trace for reports: its file, format, length, mean rate and checksum.
+    /// The trace for reports: its file and format where they are known, its length, mean rate and
+    /// checksum; `none` where there is none.
     pub fn trace_brief(&self) -> String {
-        let file = or("none", self.trace_options.file.as_deref());
-        let Some(Trace { schedule, .. }) = &self.trace else { return file };
-        let format = self.trace_options.format.as_deref().map(|format| format!("{format}, "));
+        let TraceOptions { file, format, .. } = &self.trace_options;
+        let Some(Trace { schedule, .. }) = &self.trace else { return or("none", file.as_deref()) };
+        let format = format.as_deref().map(|format| format!("{format}, "));
         let mean = schedule.mean_rate().map(|rate| format!(", mean {rate}"));
         let (format, mean) = (format.unwrap_or_default(), mean.unwrap_or_default());
         let (span, crc) = (schedule.span(), schedule.checksum());
-        format!("{file} ({format}{span}{mean}, crc32 {crc:08x})")
+        let figures = format!("{format}{span}{mean}, crc32 {crc:08x}");
+        file.as_ref().map_or_else(|| figures.clone(), |file| format!("{file} ({figures})"))
     }
 
     /// Refuses what cannot go with the trace.

@@ -6,8 +6,9 @@ mod order;
 
 use std::io::{self, Write};
 
-use punctual_sched::{Change, Instant};
+use punctual_sched::Instant;
 
+use super::changes::News;
 use super::row::{Fate, Row};
 use super::survey::Survey;
 use crate::log::{Arrival, Direction};
@@ -111,9 +112,9 @@ impl<W: Write> Pcapng<W> {
         &mut self,
         direction: Direction,
         at: Instant,
-        change: &Change,
+        news: &News,
     ) -> io::Result<()> {
-        let words = change.entries().into_iter().map(|(name, value)| format!(" {name}={value}"));
+        let words = news.iter().map(|(name, value)| format!(" {name}={value}"));
         let text = words.collect::<String>();
         self.order.changed(direction, at.as_nanos(), text);
         self.drain(false)
