@@ -121,7 +121,7 @@ fn a_run_that_follows_traces_is_replayed_from_its_log_alone() {
     ];
     for (words, trace, later) in [
         ("", Some(steps()), &[][..]),
-        ("limit=100ms", Some(steps()), later),
+        ("trace=here.csv trace.offset=3ms limit=100ms", Some(steps()), later),
         ("queue=fq_codel", Some(deliveries()), later),
         ("rate=10mbit limit=50p", None, later),
     ] {
