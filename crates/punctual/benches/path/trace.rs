@@ -27,7 +27,7 @@ pub(crate) fn measure(stage: &Stage, pairs: usize) -> Result<()> {
         let departures = up("lateness/n")?;
         table.row(&[
             departures,
-            up("trace/wasted_opportunities").unwrap_or(f64::NAN),
+            up("opportunities/wasted")?,
             up("lateness/p50_ns")? / 1e3,
             up("lateness/p99_ns")? / 1e3,
             up("lateness/max_ns")? / 1e3,
