@@ -3,9 +3,11 @@
 mod change;
 mod follows;
 mod implied;
+mod shared;
 
 pub(crate) use change::Setting;
 pub use change::{Change, Settings};
+pub use shared::Shared;
 
 use crate::impair::{Correlated, Distribution, Impair, Loss, Reorder, Slot};
 use crate::netem::NetemOptions;

@@ -215,3 +215,55 @@ pub struct Snapshot {
     /// The queue discipline's own counters.
     pub discipline: Statistics,
 }
+
+impl Snapshot {
+    /// Adds the counters of a link that stands beside this one. Peaks add up as if they had been at
+    /// one time, which is the most that they can have been together; a discipline's own counters
+    /// are left as they are, since links with a discipline of their own do not stand side by side.
+    pub fn add(&mut self, other: &Self) {
+        // Without `..`, so that a new counter cannot be forgotten here.
+        let Self {
+            packets_in,
+            packets_out,
+            dropped,
+            duplicated,
+            queued,
+            marked,
+            corrupted,
+            reordered,
+            impairments,
+            bytes_in,
+            bytes_duplicated,
+            bytes_out,
+            bytes_dropped,
+            served_packets,
+            served_bytes,
+            backlog_packets,
+            backlog_bytes,
+            backlog_peak_bytes,
+            held_bytes,
+            held_peak_bytes,
+            discipline: _,
+        } = other;
+        self.packets_in += packets_in;
+        self.packets_out += packets_out;
+        self.dropped.iter_mut().zip(dropped).for_each(|(sum, more)| *sum += more);
+        self.duplicated += duplicated;
+        self.queued += queued;
+        self.marked += marked;
+        self.corrupted += corrupted;
+        self.reordered += reordered;
+        self.impairments.add(impairments);
+        self.bytes_in += bytes_in;
+        self.bytes_duplicated += bytes_duplicated;
+        self.bytes_out += bytes_out;
+        self.bytes_dropped += bytes_dropped;
+        self.served_packets += served_packets;
+        self.served_bytes += served_bytes;
+        self.backlog_packets += backlog_packets;
+        self.backlog_bytes += backlog_bytes;
+        self.backlog_peak_bytes += backlog_peak_bytes;
+        self.held_bytes += held_bytes;
+        self.held_peak_bytes += held_peak_bytes;
+    }
+}

@@ -33,6 +33,16 @@ impl ImpairmentCounts {
             ("slots", self.slots),
         ]
     }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        let Self { loss, loss_marked, duplicate, corrupt, reorder, slots } = other;
+        self.loss.add(*loss);
+        self.loss_marked += loss_marked;
+        self.duplicate.add(*duplicate);
+        self.corrupt.add(*corrupt);
+        self.reorder.add(*reorder);
+        self.slots += slots;
+    }
 }
 
 /// Of the packets that an event could have struck, those that it did.
@@ -48,5 +58,10 @@ impl Share {
     pub(crate) fn count(&mut self, event: bool) {
         self.opportunities += 1;
         self.events += u64::from(event);
+    }
+
+    fn add(&mut self, other: Self) {
+        self.opportunities += other.opportunities;
+        self.events += other.events;
     }
 }
