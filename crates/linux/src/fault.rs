@@ -46,6 +46,8 @@ pub enum Refuse {
     NfqueueMissing,
     /// `ce-mark-missing`: rules cannot write CE.
     CeMarkMissing,
+    /// `shares-missing`: rules cannot divide flows among queues.
+    SharesMissing,
 }
 
 /// `PUNCTUAL_FAULT` could not be understood.
@@ -105,6 +107,7 @@ impl Refuse {
             "proc-sys-readonly" => Self::ProcSysReadonly,
             "nfqueue-missing" => Self::NfqueueMissing,
             "ce-mark-missing" => Self::CeMarkMissing,
+            "shares-missing" => Self::SharesMissing,
             _ => return None,
         })
     }
@@ -114,7 +117,8 @@ const VARIABLE: &str = "PUNCTUAL_FAULT";
 const KEYS: &str = "refuse=, shift= or clock-step=";
 const STEP: &str = "clock-step=SECONDS@AT_SECONDS";
 const REFUSALS: &str = "refuse=userns-apparmor, userns-seccomp, userns-limit, userns-sysctl, \
-                        proc-missing, proc-sys-readonly, nfqueue-missing or ce-mark-missing";
+                        proc-missing, proc-sys-readonly, nfqueue-missing, ce-mark-missing or \
+                        shares-missing";
 
 #[cfg(test)]
 mod tests {

@@ -26,7 +26,9 @@ use punctual_linux::driver::{
 use punctual_linux::lab::links::{self, GATE_IN, GATE_OUT, OUTSIDE};
 use punctual_linux::lab::{Lab, LabConfig};
 use punctual_linux::netfilter::nfqueue::{Queue, QueueConfig};
-use punctual_linux::netfilter::nftables::{Family, Hook, HookConfig, HookRule, InstalledHooks};
+use punctual_linux::netfilter::nftables::{
+    Family, Hook, HookConfig, HookRule, InstalledHooks, Packets,
+};
 use punctual_linux::netfilter::queue_statistics;
 use punctual_linux::observe::{Capture, CaptureConfig, CapturedPacket, Direction};
 use punctual_linux::wire::Egress;
@@ -323,6 +325,7 @@ fn install() -> InstalledHooks {
     let rule = |family| HookRule {
         family,
         device: GATE_IN.to_owned(),
+        packets: Packets::All,
         queue: QUEUE,
         stamp_arrival: true,
         bypass: false,

@@ -19,7 +19,7 @@ use punctual_linux::netfilter::nfqueue::{
     Batch, OpenError, PacketInfo, Queue, QueueConfig, Received, Verdict,
 };
 use punctual_linux::netfilter::nftables::{
-    Family, Hook, HookConfig, HookError, HookRule, InstalledHooks,
+    Family, Hook, HookConfig, HookError, HookRule, InstalledHooks, Packets,
 };
 use punctual_linux::netfilter::{probe, queue_statistics};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         removing_somebody_elses_chain_flushes_and_says_which,
         a_probe_and_a_refused_installation_flush_nothing,
         counters_come_in_the_order_of_the_rules,
+        flows_are_divided_by_their_ports_and_each_keeps_its_rule,
         a_table_vanishes_with_its_socket,
         a_queue_can_be_bound_once,
         what_the_receive_buffer_cannot_hold_is_counted,
@@ -186,6 +187,45 @@ fn counters_come_in_the_order_of_the_rules() {
     let counts = bed.hooks.counters().unwrap();
     let counts: Vec<_> = counts.iter().map(|count| (count.packets, count.bytes)).collect();
     assert_eq!(counts, [(1, 100), (0, 0), (3, 300)]);
+}
+
+fn flows_are_divided_by_their_ports_and_each_keeps_its_rule() {
+    let shares = (1..4).map(|share| Packets::Share { share, of: 4 });
+    let all = [Packets::OtherProtocols, Packets::Fragments].into_iter().chain(shares);
+    let all: Vec<_> = all.chain([Packets::All]).collect();
+    for family in [Family::Ip4, Family::Ip6] {
+        let rules = all.iter().map(|&packets| HookRule { packets, bypass: true, ..rule(family) });
+        let mut hooks = install(&rules.collect::<Vec<_>>());
+        let mut counts = || {
+            let counts = hooks.counters().unwrap();
+            counts.iter().map(|count| count.packets).collect::<Vec<_>>()
+        };
+        let mut before = counts();
+        assert_eq!(before, [0; 6]);
+        let mut flows = [0; 6];
+        for _ in 0..60 {
+            let (sender, receiver) = sockets(family);
+            let mut taken_by = Vec::new();
+            for _ in 0..3 {
+                sender.send(b"one").unwrap();
+                assert_eq!(read(&receiver).unwrap(), b"one");
+                let after = counts();
+                let rule = before.iter().zip(&after).position(|(before, after)| before < after);
+                taken_by.push(rule.unwrap());
+                assert_eq!(after.iter().sum::<u64>(), before.iter().sum::<u64>() + 1);
+                before = after;
+            }
+            assert_eq!(taken_by, [taken_by[0]; 3]);
+            flows[taken_by[0]] += 1;
+        }
+        // 15 each, but for chance.
+        assert!(flows[..2] == [0, 0] && flows[2..].iter().all(|&n| n > 2), "{flows:?}");
+        // ICMP: nobody has the port any more.
+        let (sender, receiver) = sockets(family);
+        drop(receiver);
+        sender.send(b"answered by ICMP").unwrap();
+        assert_eq!(counts()[0], 1);
+    }
 }
 
 fn a_table_vanishes_with_its_socket() {
@@ -407,7 +447,14 @@ fn accept(packet: PacketInfo) -> Verdict<'static> {
 }
 
 fn rule(family: Family) -> HookRule {
-    HookRule { family, device: "lo".to_owned(), queue: QUEUE, stamp_arrival: true, bypass: false }
+    HookRule {
+        family,
+        device: "lo".to_owned(),
+        packets: Packets::All,
+        queue: QUEUE,
+        stamp_arrival: true,
+        bypass: false,
+    }
 }
 
 fn hook_config(table: &str, rules: &[HookRule]) -> HookConfig {

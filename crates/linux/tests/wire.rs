@@ -27,7 +27,7 @@ use punctual_linux::netfilter::nfqueue::{
     Batch, PacketInfo, Queue, QueueConfig, Received, Verdict,
 };
 use punctual_linux::netfilter::nftables::{
-    CE_MARK, Family, Hook, HookConfig, HookRule, InstalledHooks,
+    CE_MARK, Family, Hook, HookConfig, HookRule, InstalledHooks, Packets,
 };
 use punctual_linux::netfilter::probe;
 use punctual_linux::observe::{Capture, CaptureConfig, CapturedPacket, Direction};
@@ -461,6 +461,7 @@ fn install() -> InstalledHooks {
     let rule = |family| HookRule {
         family,
         device: GATE_IN.to_owned(),
+        packets: Packets::All,
         queue: QUEUE,
         stamp_arrival: true,
         bypass: false,
@@ -476,6 +477,7 @@ fn queue_behind() -> (InstalledHooks, Queue) {
     let rule = |family| HookRule {
         family,
         device: GATE_OUT.to_owned(),
+        packets: Packets::All,
         queue: BEHIND,
         stamp_arrival: false,
         bypass: false,

@@ -20,7 +20,9 @@ use punctual_linux::driver::{Driver, Lane, Precision, Stop};
 use punctual_linux::lab::links::{GATE_IN, GATE_OUT, INSIDE, OUTSIDE};
 use punctual_linux::lab::{Lab, LabConfig};
 use punctual_linux::netfilter::nfqueue::{Queue, QueueConfig};
-use punctual_linux::netfilter::nftables::{Family, Hook, HookConfig, HookRule, InstalledHooks};
+use punctual_linux::netfilter::nftables::{
+    Family, Hook, HookConfig, HookRule, InstalledHooks, Packets,
+};
 use punctual_linux::observe::{
     Capture, CaptureConfig, CapturedPacket, Witness, WitnessConfig, WitnessData, WitnessPlaces,
 };
@@ -300,6 +302,7 @@ fn install() -> InstalledHooks {
     let rule = |family| HookRule {
         family,
         device: GATE_IN.to_owned(),
+        packets: Packets::All,
         queue: QUEUE,
         stamp_arrival: true,
         bypass: false,

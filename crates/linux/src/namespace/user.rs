@@ -162,7 +162,10 @@ fn injected(faults: &Faults) -> Option<Observed> {
         Refuse::UsernsLimit => (seen.errno, seen.max_user_namespaces) = (Errno::NOSPC, Some(0)),
         Refuse::UsernsSysctl => seen.unprivileged_clone = Some(0),
         Refuse::ProcMissing => seen.proc_mounted = false,
-        Refuse::ProcSysReadonly | Refuse::NfqueueMissing | Refuse::CeMarkMissing => return None,
+        Refuse::ProcSysReadonly
+        | Refuse::NfqueueMissing
+        | Refuse::CeMarkMissing
+        | Refuse::SharesMissing => return None,
     }
     Some(seen)
 }

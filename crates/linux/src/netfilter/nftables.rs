@@ -6,12 +6,14 @@
 
 mod ce;
 mod error;
+mod packets;
 mod ruleset;
 
 use std::io;
 
 pub use self::ce::CE_MARK;
 pub use self::error::HookError;
+pub use self::packets::Packets;
 use self::ruleset::{CE_CHAIN, CHAIN, Ruleset};
 use super::attribute::{self, Attributes, Head, Message, Writer, network_u64};
 use super::exchange::{ControlSocket, Exchange};
@@ -41,6 +43,8 @@ pub struct HookRule {
     /// The interface that the packet came in by (PREROUTING, INPUT, FORWARD) or will leave by
     /// (OUTPUT, POSTROUTING): 1 to 15 bytes.
     pub device: String,
+    /// Which of its packets.
+    pub packets: Packets,
     /// The queue's number.
     pub queue: u16,
     /// Write the low 32 bits of the kernel's `CLOCK_REALTIME` in nanoseconds into the packet's
@@ -221,7 +225,12 @@ pub(super) fn check(config: &HookConfig) -> Result<(), HookError> {
     if config.ce && config.priority == i32::MAX {
         return invalid("no chain can come after one of the last priority".to_owned());
     }
-    for HookRule { device, .. } in &config.rules {
+    for HookRule { device, packets, .. } in &config.rules {
+        if let Packets::Share { share, of } = packets
+            && (*of < 2 || share >= of)
+        {
+            return invalid(format!("share {share} of {of} is none"));
+        }
         // IFNAMSIZ is 16 with the NUL.
         if device.is_empty() || device.len() > 15 || device.contains(['\0', '/']) {
             return invalid(format!("device name {device:?} is not 1 to 15 bytes without a slash"));
@@ -272,6 +281,7 @@ pub(super) mod tests {
         let rule = HookRule {
             family: Family::Ip4,
             device: "veth0".to_owned(),
+            packets: Packets::All,
             queue: 5,
             stamp_arrival: true,
             bypass: false,
@@ -336,5 +346,7 @@ pub(super) mod tests {
         assert!(refused(|config| (config.ce, config.priority) = (true, i32::MAX)));
         assert!(refused(|config| config.rules[1].device.clear()));
         assert!(refused(|config| config.rules[1].device.push('\0')));
+        assert!(refused(|config| config.rules[0].packets = Packets::Share { share: 2, of: 2 }));
+        assert!(refused(|config| config.rules[0].packets = Packets::Share { share: 0, of: 1 }));
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use super::exchange::{ControlSocket, Exchange, SocketError};
 use super::nfqueue;
-use super::nftables::{self, Family, Hook, HookConfig, HookError, HookRule, QueueAction};
+use super::nftables::{self, Family, Hook, HookConfig, HookError, HookRule, Packets, QueueAction};
 use crate::fault::{Faults, Refuse};
 
 /// What the kernel offers; all that is not optional is there.
@@ -16,6 +16,8 @@ pub struct Support {
     pub arrival_stamps: bool,
     /// Rules can write CE into packets; else nothing may be configured that marks.
     pub ce_marks: bool,
+    /// Rules can divide flows among queues ([`Packets`]); else one has to serve all.
+    pub shares: bool,
 }
 
 /// What is missing, with the remedy.
@@ -51,7 +53,9 @@ pub fn probe(faults: &Faults) -> Result<Support, Missing> {
         return Err(Missing::Queue);
     }
     let found = probe_kernel(&mut ControlSocket::open()?)?;
-    Ok(Support { ce_marks: found.ce_marks && !faults.refuses(Refuse::CeMarkMissing), ..found })
+    let ce_marks = found.ce_marks && !faults.refuses(Refuse::CeMarkMissing);
+    let shares = found.shares && !faults.refuses(Refuse::SharesMissing);
+    Ok(Support { ce_marks, shares, ..found })
 }
 
 /// The same over a given exchange, which in tests is a kernel that refuses.
@@ -60,11 +64,28 @@ fn probe_kernel(kernel: &mut impl Exchange) -> Result<Support, Missing> {
     let (mut arrival_stamps, mut ce_marks) = (true, true);
     loop {
         match nftables::choose_action(kernel, &trial_rules(arrival_stamps, ce_marks)) {
-            Ok(action) => return Ok(Support { action, arrival_stamps, ce_marks }),
+            Ok(action) => {
+                let shares = probe_shares(kernel, arrival_stamps)?;
+                return Ok(Support { action, arrival_stamps, ce_marks, shares });
+            }
             Err(HookError::NoArrivalStamp) if arrival_stamps => arrival_stamps = false,
             Err(HookError::NoCeMark) if ce_marks => ce_marks = false,
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+fn probe_shares(kernel: &mut impl Exchange, stamp_arrival: bool) -> Result<bool, Missing> {
+    let mut config = trial_rules(stamp_arrival, false);
+    let all = [Packets::OtherProtocols, Packets::Fragments, Packets::Share { share: 1, of: 2 }];
+    let rules = all.iter().flat_map(|packets| {
+        config.rules.iter().map(|rule| HookRule { packets: *packets, ..rule.clone() })
+    });
+    config.rules = rules.collect();
+    match nftables::choose_action(kernel, &config) {
+        Ok(_) => Ok(true),
+        Err(HookError::NoShares) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -83,6 +104,7 @@ fn trial_rules(stamp_arrival: bool, ce: bool) -> HookConfig {
     let rule = |family| HookRule {
         family,
         device: "lo".to_owned(),
+        packets: Packets::All,
         queue: 0,
         stamp_arrival,
         bypass: true,
@@ -144,13 +166,23 @@ mod tests {
 
     #[test]
     fn a_kernel_with_everything_is_used_natively() {
-        let support = Support { action: QueueAction::Native, arrival_stamps: true, ce_marks: true };
+        let support = Support {
+            action: QueueAction::Native,
+            arrival_stamps: true,
+            ce_marks: true,
+            shares: true,
+        };
         assert_eq!(outcome(&[]), Ok(support));
     }
 
     #[test]
     fn without_nft_queue_the_compat_target_serves() {
-        let support = Support { action: QueueAction::Compat, arrival_stamps: true, ce_marks: true };
+        let support = Support {
+            action: QueueAction::Compat,
+            arrival_stamps: true,
+            ce_marks: true,
+            shares: true,
+        };
         assert_eq!(outcome(&[(QUEUE, libc::ENOENT)]), Ok(support));
     }
 
@@ -163,7 +195,7 @@ mod tests {
     #[test]
     fn without_meta_time_there_are_no_stamps() {
         for (queue, action) in [(0, QueueAction::Native), (libc::ENOENT, QueueAction::Compat)] {
-            let support = Support { action, arrival_stamps: false, ce_marks: true };
+            let support = Support { action, arrival_stamps: false, ce_marks: true, shares: true };
             let refused = [(TIME, libc::EOPNOTSUPP), (QUEUE, queue)];
             assert_eq!(outcome(&refused), Ok(support));
         }
@@ -172,9 +204,20 @@ mod tests {
     #[test]
     fn without_payload_expressions_there_are_no_ce_marks() {
         for (time, arrival_stamps) in [(0, true), (libc::EOPNOTSUPP, false)] {
-            let support = Support { action: QueueAction::Native, arrival_stamps, ce_marks: false };
+            let support = Support {
+                action: QueueAction::Native,
+                arrival_stamps,
+                ce_marks: false,
+                shares: false,
+            };
             assert_eq!(outcome(&[(PAYLOAD, libc::ENOENT), (TIME, time)]), Ok(support));
         }
+    }
+
+    #[test]
+    fn without_jhash_flows_cannot_be_divided() {
+        let support = outcome(&[(b"hash\0", libc::ENOENT)]).unwrap();
+        assert!(!support.shares && support.ce_marks && support.arrival_stamps);
     }
 
     #[test]

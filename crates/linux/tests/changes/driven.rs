@@ -13,7 +13,9 @@ use punctual_linux::driver::{
 use punctual_linux::lab::links::GATE_IN;
 use punctual_linux::lab::{Lab, LabConfig};
 use punctual_linux::netfilter::nfqueue::{Queue, QueueConfig};
-use punctual_linux::netfilter::nftables::{Family, Hook, HookConfig, HookRule, InstalledHooks};
+use punctual_linux::netfilter::nftables::{
+    Family, Hook, HookConfig, HookRule, InstalledHooks, Packets,
+};
 use punctual_sched::trace::Trace;
 use punctual_sched::{Change, DropReason, Instant, Link, LinkConfig, Output, Snapshot, Stages};
 
@@ -240,6 +242,7 @@ fn install() -> InstalledHooks {
     let rule = HookRule {
         family: Family::Ip4,
         device: GATE_IN.to_owned(),
+        packets: Packets::All,
         queue: QUEUE,
         stamp_arrival: true,
         bypass: false,

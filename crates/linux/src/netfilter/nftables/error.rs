@@ -60,6 +60,12 @@ pub enum HookError {
          rules that do not mark"
     )]
     NoCeMark,
+    /// The kernel cannot divide flows among rules.
+    #[error(
+        "this kernel cannot divide flows among queues (jhash, exthdr): load it with `modprobe \
+         nft_hash` (CONFIG_NFT_HASH, Linux 4.11 or later), or one queue has to serve all"
+    )]
+    NoShares,
     /// Any other refusal.
     #[error("the kernel refused {what}: {error}")]
     Refused {
@@ -96,6 +102,11 @@ pub(super) fn explain(place: &Place, expression: Option<Expression>, error: i32)
             Some(Expression::ArrivalTime),
             libc::ENOENT | libc::EOPNOTSUPP | libc::EINVAL,
         ) => HookError::NoArrivalStamp,
+        (
+            Place::Rule { .. },
+            Some(Expression::Packets(_)),
+            libc::ENOENT | libc::EOPNOTSUPP | libc::EINVAL,
+        ) => HookError::NoShares,
         // No expression named: the chain's rules hold nothing else that can be missing.
         (Place::CeRule(_), _, libc::ENOENT | libc::EOPNOTSUPP | libc::EINVAL) => {
             HookError::NoCeMark

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::ce::{self, CeStep};
 use super::error::{HookError, explain};
+use super::packets::{self, Step};
 use super::{Family, Hook, HookConfig, HookRule, QueueAction};
 use crate::netfilter::attribute::{self, Head, Writer};
 use crate::netfilter::exchange::{Answer, Exchange};
@@ -39,6 +40,7 @@ pub(super) enum Place {
 pub(super) enum Expression {
     DeviceName,
     DeviceEqual,
+    Packets(Step),
     ArrivalTime,
     MarkSet,
     Counter,
@@ -196,6 +198,7 @@ fn write_chain(writer: &mut Writer, table: &str, name: &str, place: Option<(Hook
 /// Time is read as early as the match allows; the counter counts what the queue is given.
 fn expressions(rule: &HookRule, action: QueueAction) -> Vec<Expression> {
     let mut expressions = vec![Expression::DeviceName, Expression::DeviceEqual];
+    expressions.extend(rule.packets.steps(rule.family).into_iter().map(Expression::Packets));
     if rule.stamp_arrival {
         expressions.extend([Expression::ArrivalTime, Expression::MarkSet]);
     }
@@ -222,6 +225,7 @@ fn write_expression(writer: &mut Writer, expression: Expression, hook: Hook, rul
             writer.number(NFTA_META_KEY, NFT_META_MARK);
             writer.number(NFTA_META_SREG, LOW_HALF);
         }
+        Expression::Packets(step) => packets::write(writer, step),
         // Written by `ce::write`.
         Expression::Counter | Expression::Ce(_) => {}
         Expression::Queue(QueueAction::Native) => {
@@ -274,6 +278,7 @@ impl Expression {
         match self {
             Self::DeviceName | Self::ArrivalTime | Self::MarkSet => "meta",
             Self::DeviceEqual => "cmp",
+            Self::Packets(step) => step.name(),
             Self::Counter => "counter",
             Self::Queue(QueueAction::Native) => "queue",
             Self::Queue(QueueAction::Compat) => "target",
@@ -304,6 +309,7 @@ impl fmt::Display for Expression {
             Self::DeviceEqual => "the comparison of the interface name (cmp)",
             Self::ArrivalTime => "the arrival time (meta time)",
             Self::MarkSet => "the mark (meta mark set)",
+            Self::Packets(step) => step.description(),
             Self::Counter => "the counter",
             Self::Queue(QueueAction::Native) => "the queue expression",
             Self::Queue(QueueAction::Compat) => "the NFQUEUE target",
