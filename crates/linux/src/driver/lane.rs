@@ -35,6 +35,8 @@ pub struct Lane<A> {
     copies: Option<Box<Copies>>,
     requests: Option<Requests>,
     watch: Option<Watch>,
+    /// Other lanes serve the same direction.
+    divided: bool,
     mtu: u32,
     stamped: bool,
     /// Packets handed to the link so far.
@@ -64,6 +66,7 @@ impl<A: Account> Lane<A> {
             copies: None,
             requests: None,
             watch: None,
+            divided: false,
             mtu,
             stamped: true,
             number: 0,
@@ -99,6 +102,12 @@ impl<A: Account> Lane<A> {
     /// Follows the words of a control block, from now on: every turn looks at them.
     pub fn follow(&mut self, watch: Watch) {
         self.watch = Some(watch);
+    }
+
+    /// Serves some flows of a direction whose others have lanes of their own: refuses changes by which
+    /// flows would share something, and those of a control block, which only one lane can follow.
+    pub fn serve_beside_others(&mut self) {
+        self.divided = true;
     }
 
     /// For tests: steps of the real-time clock to be imagined from `start` on, and a shift in ns

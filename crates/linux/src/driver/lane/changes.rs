@@ -66,8 +66,23 @@ impl<A: Account> Lane<A> {
         if !news {
             return Ok(());
         }
-        self.change(change, at, (None, source))
+        self.check_follows(change)
+            .and_then(|()| self.change(change, at, (None, source)))
             .map_err(|error| Ignored::refused(source, change, error))
+    }
+
+    /// Refuses what is found in a control block where others serve beside this lane.
+    fn check_follows(&self, change: &Change) -> Result<(), ConfigError> {
+        if !self.divided {
+            return Ok(());
+        }
+        self.link.config().changed(change).check_divided()?;
+        let place = change.entries().first().map_or("set", |(name, _)| *name);
+        Err(ConfigError::new(
+            place,
+            "several threads serve this direction, and one of them alone would follow the block: \
+             change it by the socket, as `punctual set` does",
+        ))
     }
 
     /// Does what others ask for, at the latest time given to the link.
@@ -129,6 +144,9 @@ impl<A: Account> Lane<A> {
     ) -> Result<(), ConfigError> {
         if !change.others.is_empty() {
             self.link.config().changed(change).check_payloads(self.copies.is_some())?;
+        }
+        if self.divided {
+            self.link.config().changed(change).check_divided()?;
         }
         self.link.change(change, at)?;
         self.changed(at);
