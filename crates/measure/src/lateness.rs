@@ -77,6 +77,16 @@ impl LatenessRecorder {
         }
     }
 
+    /// Adds what was recorded elsewhere beside this. The average, which is of the last departures,
+    /// becomes the greater of both; the tolerance stays this one's.
+    pub fn merge(&mut self, other: &Self) {
+        self.histogram.merge(&other.histogram);
+        self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, more)| *sum += more);
+        self.above_2ms += other.above_2ms;
+        self.late += other.late;
+        self.ewma.scaled = self.ewma.scaled.max(other.ewma.scaled);
+    }
+
     /// The counts, to merge both directions for the resolution of a run.
     pub fn histogram(&self) -> &Histogram {
         &self.histogram
@@ -153,6 +163,18 @@ mod tests {
         for constant in [0, 7, 15, 10_700, i64::MAX] {
             assert_eq!(recorded(&[constant; 3]).ewma_ns, Some(constant));
         }
+    }
+
+    #[test]
+    fn recorders_side_by_side_add_up_to_one() {
+        let [mut all, mut some, mut others] = [(); 3].map(|()| LatenessRecorder::new(MS));
+        for (n, sample) in [-5, 10, 60_000, 3 * MS, 10 * MS, 7].into_iter().enumerate() {
+            all.record(sample);
+            if n % 2 == 0 { some.record(sample) } else { others.record(sample) }
+        }
+        let ewma = [&some, &others].map(|half| half.lateness().ewma_ns).into_iter().max().unwrap();
+        some.merge(&others);
+        assert_eq!(some.lateness(), Lateness { ewma_ns: ewma, ..all.lateness() });
     }
 
     #[test]

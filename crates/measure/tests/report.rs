@@ -5,9 +5,9 @@
 
 use punctual_measure::report::{
     Bytes, Change, Delays, Device, Direction, Directions, Flow, FlowRest, Granted, Host,
-    IgnoredStore, IgnoredStores, Impairments, Jitter, Log, LostBefore, Opportunities, Packets,
-    Peer, Queue, Rate, Report, RuleCounter, Run, SCHEMA, Share, Stamps, Thread, Tool, Wakes,
-    Witness, queues, text,
+    IgnoredStore, IgnoredStores, Impairments, Jitter, Lane, Lanes, Log, LostBefore, Opportunities,
+    Packets, Peer, Queue, Rate, Report, RuleCounter, Run, SCHEMA, Share, Stamps, Thread, Tool,
+    Wakes, Witness, queues, text,
 };
 use punctual_measure::spacing::{self, Received};
 use punctual_measure::verdict::{Facts, Testimony};
@@ -357,11 +357,26 @@ fn codel() -> Queue {
     }
 }
 
+fn one_lane(departed: u64) -> Lanes {
+    let lane = Lane {
+        thread: "link".into(),
+        packets_in: departed + 21,
+        packets_out: departed,
+        packets_dropped: 22,
+        packets_queued: 3,
+        receive_buffer_lost: 0,
+        lateness_p99_ns: Some(1_000),
+    };
+    let because = "rate is one bottleneck for all flows";
+    Lanes { asked: 2, single_because: Some(because.into()), each: vec![lane] }
+}
+
 fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
     Direction {
         link: map(&[("delay", "30ms"), ("limit", "100ms"), ("queue", "fifo"), ("rate", "20mbit")]),
         gso: "split".into(),
         queue: codel(),
+        lanes: one_lane(departed),
         packets: Packets {
             arrived: departed + 21,
             duplicated: 4,

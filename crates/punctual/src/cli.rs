@@ -156,8 +156,10 @@ pub struct RunOptions {
     /// Send numbered probes, capture both sides of the gate, compare with the report
     #[arg(long)]
     pub witness: bool,
-    /// Threads that drive the link: 2 gives each direction its own (default 1)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
+    /// Threads that drive the link: 2 gives each direction its own; 4, 6, ... 16 divide the flows of
+    /// each direction among half of them, where its parameters give flows nothing to share
+    /// (default 1)
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u8>,
     /// TCP congestion control of CMD and peer, e.g. cubic (default: the host's)
     #[arg(long, value_name = "NAME")]
@@ -176,6 +178,18 @@ pub struct RunOptions {
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,
 }
+
+/// One, or as many for each direction.
+fn threads(text: &str) -> Result<u8, String> {
+    match text.parse() {
+        Ok(1) => Ok(1),
+        Ok(number) if number <= MOST_THREADS && number % 2 == 0 && number > 0 => Ok(number),
+        _ => Err(format!("expected 1, or an even number from 2 to {MOST_THREADS}")),
+    }
+}
+
+/// Beyond eight queues a direction the kernel's rules cost as much as what they save.
+const MOST_THREADS: u8 = 16;
 
 /// Decimal or, after `0x`, hexadecimal.
 fn seed(text: &str) -> Result<u64, String> {

@@ -243,6 +243,8 @@ impl Snapshot {
             backlog_peak_bytes,
             held_bytes,
             held_peak_bytes,
+            opportunities_used,
+            opportunities_wasted,
             discipline: _,
         } = other;
         self.packets_in += packets_in;
@@ -265,5 +267,7 @@ impl Snapshot {
         self.backlog_peak_bytes += backlog_peak_bytes;
         self.held_bytes += held_bytes;
         self.held_peak_bytes += held_peak_bytes;
+        self.opportunities_used += opportunities_used;
+        self.opportunities_wasted += opportunities_wasted;
     }
 }

@@ -37,6 +37,8 @@ pub struct Driver<A> {
     lanes: Vec<Lane<A>>,
     precision: Precision,
     stop: Stop,
+    /// Drivers in this process.
+    threads: usize,
 }
 
 /// Tells a driver to stop, from any thread. Each driver needs its own: whoever reads the event
@@ -137,13 +139,21 @@ impl Stop {
 impl<A: Account> Driver<A> {
     /// A driver for these lanes. It takes its means when it runs, on the thread that it runs on.
     pub fn new(lanes: Vec<Lane<A>>, precision: Precision, stop: Stop) -> Self {
-        Self { lanes, precision, stop }
+        Self { lanes, precision, stop, threads: 1 }
+    }
+
+    /// It is one of so many in this process: where these are more than there are processors none of
+    /// them spins.
+    #[must_use]
+    pub fn one_of(self, threads: usize) -> Self {
+        Self { threads, ..self }
     }
 
     /// Drives until stopped. Fails only when the kernel refuses to be read from.
     pub fn run(mut self) -> io::Result<Stopped<A>> {
         let means = Means::take(self.precision);
-        let style = Style::choose(self.precision, means.idle_held(), means.processors);
+        let room = (means.processors, self.threads);
+        let style = Style::choose(self.precision, means.idle_held(), room);
         let start = monotonic();
         let waited_before = run_queue_wait();
         let mut waiting = Waiting {

@@ -47,11 +47,16 @@ pub enum Plan {
 }
 
 impl Style {
-    /// The best style for `precision` on `processors`, with what was granted. With one
-    /// processor nothing spins: whoever would send the next packet could not run.
-    pub fn choose(precision: Precision, idle_held: bool, processors: usize) -> Self {
+    /// The best style of one of `threads` for `precision` on `processors`, with what was granted.
+    /// With one processor, or more threads than processors, nothing spins: whoever would send the
+    /// next packet, or release it, could not run.
+    pub fn choose(
+        precision: Precision,
+        idle_held: bool,
+        (processors, threads): (usize, usize),
+    ) -> Self {
         match precision {
-            _ if processors < 2 => Self::Sleep,
+            _ if processors < 2 || processors < threads => Self::Sleep,
             Precision::Eco => Self::Sleep,
             Precision::Strict if !idle_held => Self::Poll,
             Precision::Balanced | Precision::Strict => Self::Margin,
@@ -278,10 +283,11 @@ mod tests {
     #[test]
     fn nothing_spins_on_one_processor_and_eco_never_does() {
         for precision in [Precision::Eco, Precision::Balanced, Precision::Strict] {
-            assert_eq!(Style::choose(precision, true, 1), Style::Sleep);
+            assert_eq!(Style::choose(precision, true, (1, 1)), Style::Sleep);
+            assert_eq!(Style::choose(precision, true, (3, 4)), Style::Sleep);
         }
-        assert_eq!(Style::choose(Precision::Eco, true, 8), Style::Sleep);
-        assert_eq!(Style::choose(Precision::Strict, false, 2), Style::Poll);
-        assert_eq!(Style::choose(Precision::Strict, true, 2), Style::Margin);
+        assert_eq!(Style::choose(Precision::Eco, true, (8, 1)), Style::Sleep);
+        assert_eq!(Style::choose(Precision::Strict, false, (2, 1)), Style::Poll);
+        assert_eq!(Style::choose(Precision::Strict, true, (2, 2)), Style::Margin);
     }
 }

@@ -1,6 +1,6 @@
 //! One direction of the link: every packet's fate, every stage's delay, every departure's lateness.
 
-use super::{IgnoredStores, Impairments};
+use super::{IgnoredStores, Impairments, Lanes};
 use crate::distribution::Distribution;
 use crate::lateness::Lateness;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,9 @@ pub struct Direction {
     /// The queue discipline.
     #[serde(default)]
     pub queue: Queue,
+    /// The lanes that served it.
+    #[serde(default)]
+    pub lanes: Lanes,
     /// Fates, in wire segments.
     pub packets: Packets,
     /// Bursts of UDP (GSO) that crossed uncut. How their sender cut them is not known: `packets`

@@ -7,6 +7,7 @@ mod direction;
 mod host;
 mod ignored;
 mod impairments;
+mod lanes;
 mod run;
 mod text;
 mod witness;
@@ -18,6 +19,7 @@ pub use direction::{
 pub use host::{Granted, Host};
 pub use ignored::{IgnoredStore, IgnoredStores, MAX_IGNORED};
 pub use impairments::{Impairments, Jitter, Share};
+pub use lanes::{Lane, Lanes};
 pub(crate) use run::share_ppm;
 pub use run::{Log, Peer, Run, Thread};
 pub use text::{queues, text};

@@ -10,6 +10,7 @@ mod bare;
 mod changes;
 mod figures;
 mod idle;
+mod lanes;
 mod lateness;
 mod logging;
 mod rate;
@@ -77,6 +78,7 @@ enum What {
     Rate,
     Tcp,
     Udp,
+    Lanes,
     Lateness,
     Idle,
     Verdict,
@@ -120,6 +122,7 @@ impl What {
             Self::Rate => rate::measure(stage),
             Self::Tcp => tcp::measure(stage, pairs),
             Self::Udp => udp::measure(stage, pairs),
+            Self::Lanes => lanes::measure(stage, pairs),
             Self::Lateness => lateness::measure(stage, pairs),
             Self::Idle => idle::measure(stage),
             Self::Verdict => verdict::measure(stage, options.runs),

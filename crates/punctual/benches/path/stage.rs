@@ -48,6 +48,13 @@ pub(crate) enum Way<'a> {
         /// `--both`; empty for none.
         both: &'a str,
     },
+    /// The same, driven by several threads.
+    Lanes {
+        /// `--threads`.
+        threads: u8,
+        /// `--both`.
+        both: &'a str,
+    },
 }
 
 /// What goes on beside a run.
@@ -192,6 +199,11 @@ impl Stage {
             Way::Logged { precision, both } => {
                 let mut command = self.link(precision, both);
                 command.arg("--log").arg(self.log());
+                command
+            }
+            Way::Lanes { threads, both } => {
+                let mut command = self.link("balanced", both);
+                command.args(["--threads", &threads.to_string()]);
                 command
             }
         };

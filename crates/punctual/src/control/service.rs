@@ -197,7 +197,8 @@ impl<L: Links> Service<L> {
         let nothing = Named(Vec::new());
         for &way in directions.iter().filter(|_| directions.len() > 1) {
             let config = self.links.config(way).map_err(|refused| nothing.refused(way, refused))?;
-            let checked = config.following(trace.cloned()).validate();
+            let config = config.following(trace.cloned());
+            let checked = config.validate().and_then(|()| self.links.permits(way, &config));
             checked.map_err(|error| error.within(way.name()))?;
         }
         let mut applied = Map::new();

@@ -35,10 +35,11 @@ fn object(survey: &Survey) -> Value {
     let direction = |direction: Direction| {
         let counts = survey.of(direction);
         let record = super::header_of(header, direction);
-        let unwritten = survey.trailer.as_ref().map(|t| t.direction(direction).unwritten);
+        let unwritten = survey.trailer.as_ref().map(|t| t.direction(direction).all_unwritten());
         json!({
             "link": record.link.0,
             "seed": record.seed,
+            "lane_seeds": record.seeds().collect::<Vec<_>>(),
             "complete": survey.is_whole(direction),
             "unwritten_records": unwritten,
             "arrivals": counts.arrivals,
@@ -82,6 +83,8 @@ fn lines(survey: &Survey) -> String {
             Ok(link) => told(&link),
             Err(error) => format!("this program does not know it: {error}"),
         };
+        let lanes = super::header_of(header, direction).lane_count();
+        let link = if lanes > 1 { format!("{link}, in each of {lanes} lanes") } else { link };
         let (name, counted) = (direction.name(), counted(survey.of(direction)));
         text.extend([&*format!("{name:8} {link}\n         {counted}\n")]);
     }

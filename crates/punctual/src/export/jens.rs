@@ -39,7 +39,7 @@ pub(super) fn export<R: Read + Seek, W: Write>(
     let mut replay = Replay::new(survey, direction, config, user, out)?;
     loop {
         match log.read()? {
-            Entry::Record(of, record) if of == direction => replay.record(&record)?,
+            Entry::Record(of, record) if of.direction == direction => replay.record(&record)?,
             Entry::Record(..) => {}
             Entry::End(_) => break,
         }

@@ -122,18 +122,19 @@ fn pass<R: Read + Seek, W: Write + Send>(
     let mut changes = changes.map(|out| ChangesCsv::start(out, &survey.header)).transpose()?;
     let wanted = |direction| request.direction.is_none_or(|only| only == direction);
     let mut rows = 0;
-    while let Entry::Record(direction, record) = log.read()? {
+    while let Entry::Record(lane, record) = log.read()? {
+        let direction = lane.direction;
         watch.read(log.bytes_read())?;
         if !wanted(direction) {
             continue;
         }
-        match flights.join(direction, &record)? {
+        match flights.join(lane, &record)? {
             Joined::Arrived(packet, arrival) => exporter.arrived(direction, packet, arrival)?,
             Joined::Row(row) => {
                 rows += 1;
                 exporter.row(&row)?;
             }
-            Joined::Forgotten(_) => return Err(ExportError::Changed),
+            Joined::Forgotten { .. } => return Err(ExportError::Changed),
             Joined::Changed => {
                 let Some((at, news)) = news(&record) else { continue };
                 if let Some(changes) = &mut changes {

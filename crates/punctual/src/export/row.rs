@@ -9,7 +9,8 @@ use crate::log::{Arrival, Departure, Direction, Dropped};
 pub struct Row {
     /// The direction of the link.
     pub direction: Direction,
-    /// Arrivals are numbered from 1 in each direction.
+    /// Arrivals are numbered from 1 in each direction; where it has several lanes, the n-th of lane l
+    /// (from 0) of k is number (n - 1) k + l + 1.
     pub packet: u64,
     /// 0 for the packet itself, 1 and up for its duplicates.
     pub copy: u8,

@@ -9,7 +9,7 @@ use super::error::ExportError;
 use super::flights::{Flights, Joined};
 use super::row::{Fate, released};
 use super::watch::Watch;
-use crate::log::{Direction, Ending, Entry, Header, LogReader, Record, Trailer};
+use crate::log::{Direction, Ending, Entry, Header, LaneId, LogReader, Record, Trailer};
 
 /// What a log holds. Nothing is written before all of a log has been read once: a damaged one
 /// leaves no file, and what depends on the whole is known before the first row.
@@ -48,7 +48,7 @@ pub struct Counts {
     pub held: u64,
     /// The most packets held at one time.
     pub held_peak: u64,
-    /// Changes of parameters.
+    /// Changes of parameters, each counted once although all lanes make it.
     pub changes: u64,
     /// The earliest and the latest time.
     pub span: Option<(Instant, Instant)>,
@@ -78,8 +78,8 @@ impl Survey {
         };
         let ending = loop {
             match log.read()? {
-                Entry::Record(direction, record) => {
-                    survey.record(direction, &record, &mut flights)?;
+                Entry::Record(lane, record) => {
+                    survey.record(lane, &record, &mut flights)?;
                     watch.read(log.bytes_read())?;
                 }
                 Entry::End(ending) => break ending,
@@ -105,7 +105,7 @@ impl Survey {
     /// Whether the log holds all of a direction.
     pub fn is_whole(&self, direction: Direction) -> bool {
         let end = self.trailer.as_ref().map(|trailer| trailer.direction(direction));
-        end.is_some_and(|end| end.unwritten == 0 && end.end.is_some())
+        end.is_some_and(|end| end.each().all(|lane| lane.unwritten == 0 && lane.end.is_some()))
     }
 
     /// Why the log does not hold all of the run, as a sentence; `None` when it does.
@@ -120,7 +120,7 @@ impl Survey {
         if trailer.complete {
             return None;
         }
-        let unwritten = trailer.up.unwritten + trailer.down.unwritten;
+        let unwritten = trailer.up.all_unwritten().saturating_add(trailer.down.all_unwritten());
         let cause = match &trailer.error {
             Some(error) => error.as_str(),
             None if unwritten > 0 => "the ring was full",
@@ -131,11 +131,12 @@ impl Survey {
 
     fn record(
         &mut self,
-        direction: Direction,
+        lane: LaneId,
         record: &Record,
         flights: &mut Flights,
     ) -> Result<(), ExportError> {
-        let joined = flights.join(direction, record)?;
+        let direction = lane.direction;
+        let joined = flights.join(lane, record)?;
         let counts = &mut self.directions[direction.index()];
         let at = match record {
             Record::Arrival(arrival) => {
@@ -155,12 +156,11 @@ impl Survey {
                 Some(drop.at)
             }
             Record::Change { at, .. } | Record::Follow { at, .. } => {
-                counts.changes += 1;
+                counts.changes += u64::from(lane.index == 0);
                 Some(*at)
             }
         };
-        if let Joined::Forgotten(packet) = joined {
-            let distance = flights.arrivals(direction) - packet + 1;
+        if let Joined::Forgotten { packet, distance } = joined {
             counts.keep = counts.keep.max(distance);
             if distance > Flights::MAX as u64 {
                 let problem = format!(

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::iter::repeat;
 
 use punctual_sched::Instant;
 use punctual_sched::trace::Trace;
@@ -12,7 +13,7 @@ use super::header::{DirectionHeader, Header};
 use super::record::Record;
 use super::trailer::{DirectionTrailer, EndRecord, Trailer};
 use super::writer::LogError;
-use super::{Direction, course, frame};
+use super::{Direction, LaneId, course, frame};
 
 /// Writes a log: the header at once, then records in any mixture of directions, then the trailer.
 ///
@@ -21,7 +22,8 @@ use super::{Direction, course, frame};
 #[derive(Debug)]
 pub struct BlockWriter<S: Sink> {
     sink: S,
-    lanes: [Lane; 2],
+    /// By direction and the lane's index.
+    lanes: [Vec<Lane>; 2],
     /// Bytes up to the end of the last whole frame.
     written: u64,
     error: Option<io::Error>,
@@ -37,13 +39,20 @@ pub trait Sink: Write {
     fn cut(&mut self, len: u64) -> io::Result<()>;
 }
 
-/// How a direction ended.
+/// How a direction, or a lane of it, ended.
 #[derive(Clone, Debug, Default)]
 pub struct DirectionEnd {
     /// `None` when it broke off.
     pub end: Option<EndRecord>,
     /// Records that never reached the writer.
     pub unwritten: u64,
+}
+
+/// A direction with one lane ends as this does.
+impl AsRef<[Self]> for DirectionEnd {
+    fn as_ref(&self) -> &[Self] {
+        std::slice::from_ref(self)
+    }
 }
 
 /// What became of a log.
@@ -69,10 +78,10 @@ impl LogSummary {
 }
 
 /// The end of a frame, and the records written up to there.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Cut {
     bytes: u64,
-    records: [u64; 2],
+    records: [Vec<u64>; 2],
 }
 
 #[derive(Debug, Default)]
@@ -98,7 +107,7 @@ impl<S: Sink> BlockWriter<S> {
     pub fn start(sink: S, header: &Header) -> Result<Self, LogError> {
         let mut writer = Self {
             sink,
-            lanes: Default::default(),
+            lanes: header.for_lanes(|_| Lane::default()),
             written: 0,
             error: None,
             cuts: Default::default(),
@@ -118,21 +127,24 @@ impl<S: Sink> BlockWriter<S> {
         if let Some(error) = writer.error.take() {
             return Err(LogError::Write(error));
         }
-        writer.cuts = [Cut { bytes: writer.written, records: [0; 2] }; 2];
+        let cut = Cut { bytes: writer.written, records: header.for_lanes(|_| 0) };
+        writer.cuts = [cut.clone(), cut];
         Ok(writer)
     }
 
-    /// The next record of a direction.
-    pub fn record(&mut self, direction: Direction, record: &Record) {
-        let lane = &mut self.lanes[direction.index()];
+    /// The next record of a lane, which must be one that the header names; a trace is of a
+    /// direction that has one.
+    pub fn record(&mut self, lane: impl Into<LaneId>, record: &Record) {
+        let id: LaneId = lane.into();
+        let lane = &mut self.lanes[id.direction.index()][id.at()];
         if self.error.is_some() {
             lane.unwritten += 1;
             return;
         }
         if let Record::Follow { at, trace } = record {
-            self.flush_one(direction);
-            self.follow(direction, *at, trace.as_deref());
-            let lane = &mut self.lanes[direction.index()];
+            self.flush_one(id);
+            self.follow(id.direction, *at, trace.as_deref());
+            let lane = &mut self.lanes[id.direction.index()][id.at()];
             match self.error {
                 None => lane.written += 1,
                 Some(_) => lane.unwritten += 1,
@@ -142,19 +154,24 @@ impl<S: Sink> BlockWriter<S> {
         lane.encoder.encode(record, &mut lane.block);
         lane.count += 1;
         if lane.block.len() >= BLOCK {
-            self.flush_one(direction);
+            self.flush_one(id);
         }
     }
 
     /// Writes the blocks begun.
     pub fn flush(&mut self) {
         for direction in Direction::BOTH {
-            self.flush_one(direction);
+            for index in (0..LaneId::MOST).take(self.lanes[direction.index()].len()) {
+                self.flush_one(LaneId { direction, index });
+            }
         }
     }
 
-    /// Writes what is left and the trailer.
-    pub fn finish(mut self, ends: &[DirectionEnd; 2]) -> Result<LogSummary, LogError> {
+    /// Writes what is left and the trailer; of each direction, the ends of its lanes.
+    pub fn finish(
+        mut self,
+        ends: &[impl AsRef<[DirectionEnd]>; 2],
+    ) -> Result<LogSummary, LogError> {
         self.flush();
         let mut error = self.error.take();
         let mut trailer = self.trailer(error.as_ref(), ends);
@@ -168,50 +185,56 @@ impl<S: Sink> BlockWriter<S> {
         let late = self.error.take().or_else(|| self.sink.flush().err());
         Ok(LogSummary {
             bytes: self.written,
-            records: [trailer.up.records, trailer.down.records],
-            unwritten: [trailer.up.unwritten, trailer.down.unwritten],
+            records: [&trailer.up, &trailer.down]
+                .map(|end| end.each().map(|lane| lane.records).sum()),
+            unwritten: [trailer.up.all_unwritten(), trailer.down.all_unwritten()],
             complete: trailer.complete && late.is_none(),
             error: error.or(late),
         })
     }
 
-    fn trailer(&self, error: Option<&io::Error>, ends: &[DirectionEnd; 2]) -> Trailer {
+    fn trailer(
+        &self,
+        error: Option<&io::Error>,
+        ends: &[impl AsRef<[DirectionEnd]>; 2],
+    ) -> Trailer {
         let [up, down] = Direction::BOTH.map(|direction| {
-            let (lane, end) = (&self.lanes[direction.index()], &ends[direction.index()]);
-            DirectionTrailer {
-                records: lane.written,
-                unwritten: lane.unwritten + end.unwritten,
-                end: end.end.clone(),
-            }
+            let lanes = self.lanes[direction.index()].iter();
+            // A lane whose end nobody tells broke off.
+            let ends = ends[direction.index()].as_ref().iter().map(Some).chain(repeat(None));
+            let mut ends = lanes.zip(ends).map(|(lane, end)| lane.trailer(end));
+            let first = ends.next().unwrap_or_else(|| Lane::default().trailer(None));
+            DirectionTrailer { lanes: ends.collect(), ..first }
         });
         let whole = |end: &DirectionTrailer| end.unwritten == 0 && end.end.is_some();
-        let complete = error.is_none() && whole(&up) && whole(&down);
+        let complete = error.is_none() && up.each().chain(down.each()).all(whole);
         Trailer { complete, error: error.map(reason), up, down }
     }
 
     /// Gives up the last blocks in favour of the trailer: better a log that lacks a little more
     /// and says what than one without an end.
     fn make_room(&mut self) {
-        let cut = self.cuts[0];
+        let cut = self.cuts[0].clone();
         if self.sink.cut(cut.bytes).is_err() {
             self.closed = true;
             return;
         }
         self.written = cut.bytes;
-        for (lane, records) in self.lanes.iter_mut().zip(cut.records) {
+        let records = cut.records.into_iter().flatten();
+        for (lane, records) in self.lanes.iter_mut().flatten().zip(records) {
             lane.unwritten += lane.written - records;
             lane.written = records;
         }
     }
 
-    fn flush_one(&mut self, direction: Direction) {
-        let lane = &mut self.lanes[direction.index()];
+    fn flush_one(&mut self, id: LaneId) {
+        let lane = &mut self.lanes[id.direction.index()][id.at()];
         let count = std::mem::take(&mut lane.count);
         let mut block = std::mem::take(&mut lane.block);
         if count > 0 && self.error.is_none() {
-            self.frame(Kind::Block(direction), count, &block);
+            self.frame(Kind::Block(id), count, &block);
         }
-        let lane = &mut self.lanes[direction.index()];
+        let lane = &mut self.lanes[id.direction.index()][id.at()];
         match self.error {
             None => lane.written += u64::from(count),
             Some(_) => lane.unwritten += u64::from(count),
@@ -219,8 +242,10 @@ impl<S: Sink> BlockWriter<S> {
         block.clear();
         lane.block = block;
         if self.written - self.cuts[1].bytes >= ROOM {
-            let records = self.lanes.each_ref().map(|lane| lane.written);
-            self.cuts = [self.cuts[1], Cut { bytes: self.written, records }];
+            let written = |lanes: &Vec<Lane>| lanes.iter().map(|lane| lane.written).collect();
+            let cut = Cut { bytes: self.written, records: self.lanes.each_ref().map(written) };
+            self.cuts.rotate_left(1);
+            self.cuts[1] = cut;
         }
     }
 
@@ -248,6 +273,17 @@ impl<S: Sink> BlockWriter<S> {
                 self.closed |= self.sink.cut(self.written).is_err();
                 self.error = Some(error);
             }
+        }
+    }
+}
+
+impl Lane {
+    fn trailer(&self, end: Option<&DirectionEnd>) -> DirectionTrailer {
+        DirectionTrailer {
+            records: self.written,
+            unwritten: self.unwritten + end.map_or(0, |end| end.unwritten),
+            end: end.and_then(|end| end.end.clone()),
+            lanes: Vec::new(),
         }
     }
 }

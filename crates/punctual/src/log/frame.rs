@@ -1,6 +1,6 @@
 //! Frames: what a file consists of after its magic. Header, blocks and trailer are frames.
 
-use super::Direction;
+use super::{Direction, LaneId};
 
 /// The first twelve bytes of a log: a word and the version of the format, 32 bits little-endian.
 pub(super) const MAGIC: [u8; 8] = *b"PUNCTLOG";
@@ -30,7 +30,7 @@ pub(super) struct FrameHead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Header,
-    Block(Direction),
+    Block(LaneId),
     /// A part of a trace.
     Course(Direction),
     /// The trace is whole, and followed.
@@ -38,12 +38,12 @@ pub(super) enum Kind {
     Trailer,
 }
 
-/// The kinds that are of one direction.
-fn of_direction(kind: u8, direction: Direction) -> Option<Kind> {
-    match kind {
-        b'B' => Some(Kind::Block(direction)),
-        b'C' => Some(Kind::Course(direction)),
-        b'F' => Some(Kind::Follow(direction)),
+/// The kinds that are of one direction; blocks are of one lane of it.
+fn of_direction(kind: u8, direction: Direction, index: u8) -> Option<Kind> {
+    match (kind, index) {
+        (b'B', _) => Some(Kind::Block(LaneId { direction, index })),
+        (b'C', 0) => Some(Kind::Course(direction)),
+        (b'F', 0) => Some(Kind::Follow(direction)),
         _ => None,
     }
 }
@@ -57,14 +57,14 @@ impl FrameHead {
     }
 
     pub(super) fn to_bytes(self) -> [u8; HEAD] {
-        let (kind, direction) = match self.kind {
-            Kind::Header => (b'H', 0),
-            Kind::Block(direction) => (b'B', direction as u8),
-            Kind::Course(direction) => (b'C', direction as u8),
-            Kind::Follow(direction) => (b'F', direction as u8),
-            Kind::Trailer => (b'T', 0),
+        let (kind, direction, lane) = match self.kind {
+            Kind::Header => (b'H', 0, 0),
+            Kind::Block(LaneId { direction, index }) => (b'B', direction as u8, index),
+            Kind::Course(direction) => (b'C', direction as u8, 0),
+            Kind::Follow(direction) => (b'F', direction as u8, 0),
+            Kind::Trailer => (b'T', 0, 0),
         };
-        let mut bytes = [kind, direction, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut bytes = [kind, direction, lane, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         bytes[4..8].copy_from_slice(&self.count.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.len.to_le_bytes());
         bytes[12..].copy_from_slice(&self.crc.to_le_bytes());
@@ -73,12 +73,12 @@ impl FrameHead {
 
     /// `None` when no such frame is ever written.
     pub(super) fn from_bytes(bytes: [u8; HEAD]) -> Option<Self> {
-        let [kind, direction, 0, 0, numbers @ ..] = bytes else { return None };
-        let kind = match (kind, direction) {
-            (b'H', 0) => Kind::Header,
-            (kind, 0) if kind != b'H' && kind != b'T' => of_direction(kind, Direction::Up)?,
-            (kind, 1) => of_direction(kind, Direction::Down)?,
-            (b'T', 0) => Kind::Trailer,
+        let [kind, direction, lane, 0, numbers @ ..] = bytes else { return None };
+        let kind = match (kind, direction, lane) {
+            (b'H', 0, 0) => Kind::Header,
+            (b'T', 0, 0) => Kind::Trailer,
+            (kind, 0, lane) => of_direction(kind, Direction::Up, lane)?,
+            (kind, 1, lane) => of_direction(kind, Direction::Down, lane)?,
             _ => return None,
         };
         let [c0, c1, c2, c3, l0, l1, l2, l3, crc @ ..] = numbers;

@@ -6,7 +6,7 @@ use punctual_sched::trace::Trace;
 use punctual_sched::{ConfigError, Instant, LinkConfig};
 use serde::{Deserialize, Serialize};
 
-use super::Direction;
+use super::{Direction, LaneId};
 
 /// The first frame of a log, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,10 @@ pub struct DirectionHeader {
     pub start_ns: u64,
     /// Its parameters.
     pub link: LinkRecord,
+    /// Seeds of more lanes beside the first, whose seed is above: links with the same parameters,
+    /// among which flows are divided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<u64>,
     /// Whether it followed a trace from then on, whose frames then follow the header.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub follows: bool,
@@ -79,6 +83,32 @@ impl Header {
         }
     }
 
+    /// All lanes, those of up first.
+    pub fn lane_ids(&self) -> impl Iterator<Item = LaneId> {
+        Direction::BOTH.into_iter().flat_map(|way| self.direction(way).lane_ids(way))
+    }
+
+    /// Something for each lane, by direction and the lane's index.
+    pub(crate) fn for_lanes<T>(&self, mut make: impl FnMut(LaneId) -> T) -> [Vec<T>; 2] {
+        Direction::BOTH.map(|way| self.direction(way).lane_ids(way).map(&mut make).collect())
+    }
+
+    /// What is wrong with the lanes that it names.
+    pub(super) fn lanes_problem(&self) -> Option<String> {
+        Direction::BOTH.into_iter().find_map(|direction| {
+            let header = self.direction(direction);
+            let (name, lanes) = (direction.name(), header.lane_count());
+            if lanes > usize::from(LaneId::MOST) {
+                return Some(format!(
+                    "direction {name} has {lanes} lanes, {} at most",
+                    LaneId::MOST
+                ));
+            }
+            let several = header.follows && lanes > 1;
+            several.then(|| format!("direction {name} has lanes, and a trace for all of them"))
+        })
+    }
+
     /// The header of a log that this program writes.
     pub fn new(run: &str, epoch: Epoch, up: DirectionHeader, down: DirectionHeader) -> Self {
         let tool = env!("CARGO_PKG_VERSION").to_owned();
@@ -90,7 +120,24 @@ impl DirectionHeader {
     /// Of a link made by `Link::new(config, seed, start)`.
     pub fn new(config: &LinkConfig, seed: u64, start: Instant) -> Self {
         let (start_ns, trace) = (start.as_nanos(), config.trace.clone());
-        Self { seed, start_ns, link: config.into(), follows: trace.is_some(), trace }
+        let (lanes, follows) = (Vec::new(), trace.is_some());
+        Self { seed, start_ns, link: config.into(), lanes, follows, trace }
+    }
+
+    /// Seeds of all lanes; a direction has at least one.
+    pub fn seeds(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.seed).chain(self.lanes.iter().copied())
+    }
+
+    /// How many there are.
+    pub fn lane_count(&self) -> usize {
+        1 + self.lanes.len()
+    }
+
+    /// Its lanes in order, as those of `direction`; at most [`LaneId::MOST`] are named.
+    pub fn lane_ids(&self, direction: Direction) -> impl Iterator<Item = LaneId> + use<> {
+        let last = u8::try_from(self.lanes.len()).unwrap_or(u8::MAX).min(LaneId::MOST - 1);
+        (0..=last).map(move |index| LaneId { direction, index })
     }
 
     /// The configuration of its link.

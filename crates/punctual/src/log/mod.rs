@@ -39,6 +39,33 @@ pub enum Direction {
     Down = 1,
 }
 
+/// One lane of a direction: one of the links among which its flows are divided. Most directions
+/// have a single one, and then a lane is a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneId {
+    /// The direction.
+    pub direction: Direction,
+    /// Which of its lanes, from 0.
+    pub index: u8,
+}
+
+impl LaneId {
+    /// The most lanes that a direction can have.
+    pub const MOST: u8 = 64;
+
+    /// The index, as that of a list.
+    pub(crate) fn at(self) -> usize {
+        usize::from(self.index)
+    }
+}
+
+/// The first, which is the only one of most directions.
+impl From<Direction> for LaneId {
+    fn from(direction: Direction) -> Self {
+        Self { direction, index: 0 }
+    }
+}
+
 impl Direction {
     /// Both, in the order of [`Direction::index`].
     pub const BOTH: [Self; 2] = [Self::Up, Self::Down];

@@ -4,14 +4,14 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::Direction;
 use super::bytes::Bytes;
 use super::codec::{DecodeError, Decoder};
 use super::course::{self, Course};
 use super::frame::{FrameHead, HEAD, Kind, MAGIC, VERSION};
 use super::header::Header;
 use super::record::Record;
-use super::trailer::Trailer;
+use super::trailer::{DirectionTrailer, Trailer};
+use super::{Direction, LaneId};
 
 /// Reads a log. Holds one block (at most 1 MiB) at a time, and traces while they are followed: 16
 /// to 48 bytes for each of their entries, at least 2 bytes of the log. Whatever the bytes are, it
@@ -22,22 +22,23 @@ pub struct LogReader<R> {
     /// Bytes read.
     offset: u64,
     header: Header,
-    decoders: [Decoder; 2],
-    /// Records read, by direction.
-    records: [u64; 2],
+    /// By direction and lane.
+    decoders: [Vec<Decoder>; 2],
+    /// Records read, likewise.
+    records: [Vec<u64>; 2],
     block: Block,
     /// Traces of which the end has not been read, by direction.
     courses: [Option<Course>; 2],
     /// What a frame beside the blocks said.
-    follow: Option<(Direction, Record)>,
+    follow: Option<(LaneId, Record)>,
     ending: Option<Ending>,
 }
 
 /// What [`LogReader::read`] finds next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A record of a direction.
-    Record(Direction, Record),
+    /// A record of a lane.
+    Record(LaneId, Record),
     /// No more records.
     End(Ending),
 }
@@ -133,7 +134,7 @@ pub enum Damage {
 struct Block {
     /// Where its frame begins.
     offset: u64,
-    direction: Option<Direction>,
+    lane: Option<LaneId>,
     payload: Vec<u8>,
     /// Bytes of `payload` that are decoded.
     decoded: usize,
@@ -170,17 +171,20 @@ impl<R: Read> LogReader<R> {
         }
         let mut payload = Vec::new();
         let at = source.offset;
-        let header = match source.frame(&mut payload)? {
+        let header: Header = match source.frame(&mut payload)? {
             Some(FrameHead { kind: Kind::Header, .. }) => parse("header", &payload)?,
             Some(_) => return Err(damaged(at, Damage::Place)),
             None => return Err(ReadError::CutOff { length: source.offset }),
         };
+        if let Some(problem) = header.lanes_problem() {
+            return Err(ReadError::Json { place: "header", problem });
+        }
         let mut log = Self {
             input: source.input,
             offset: source.offset,
+            decoders: header.for_lanes(|_| Decoder::default()),
+            records: header.for_lanes(|_| 0),
             header,
-            decoders: Default::default(),
-            records: [0; 2],
             block: Block::default(),
             courses: [None, None],
             follow: None,
@@ -206,7 +210,7 @@ impl<R: Read> LogReader<R> {
             match self.follow.take() {
                 None => {}
                 Some((of, Record::Follow { at, trace: Some(trace) }))
-                    if of == direction && at.as_nanos() == start =>
+                    if of.direction == direction && at.as_nanos() == start =>
                 {
                     self.header.direction_mut(direction).trace = Some(*trace);
                 }
@@ -232,15 +236,15 @@ impl<R: Read> LogReader<R> {
             if let Some(ending) = &self.ending {
                 return Ok(Entry::End(ending.clone()));
             }
-            if let Some((direction, record)) = self.take()? {
-                self.records[direction.index()] += 1;
-                return Ok(Entry::Record(direction, record));
+            if let Some((lane, record)) = self.take()? {
+                self.records[lane.direction.index()][lane.at()] += 1;
+                return Ok(Entry::Record(lane, record));
             }
             self.next_frame()?;
         }
     }
 
-    fn take(&mut self) -> Result<Option<(Direction, Record)>, ReadError> {
+    fn take(&mut self) -> Result<Option<(LaneId, Record)>, ReadError> {
         match self.follow.take() {
             Some(follow) => Ok(Some(follow)),
             None => self.decode(),
@@ -248,18 +252,18 @@ impl<R: Read> LogReader<R> {
     }
 
     /// The next record of the block at hand; `None` when it is used up.
-    fn decode(&mut self) -> Result<Option<(Direction, Record)>, ReadError> {
+    fn decode(&mut self) -> Result<Option<(LaneId, Record)>, ReadError> {
         let block = &mut self.block;
-        let Some(direction) = block.direction.filter(|_| block.left > 0) else { return Ok(None) };
+        let Some(lane) = block.lane.filter(|_| block.left > 0) else { return Ok(None) };
         let mut bytes = Bytes::new(&block.payload[block.decoded..]);
-        let record = self.decoders[direction.index()].decode(&mut bytes);
+        let record = self.decoders[lane.direction.index()][lane.at()].decode(&mut bytes);
         let record = record.map_err(|error| damaged(block.offset, Damage::Record(error)))?;
         block.decoded = block.payload.len() - bytes.len();
         block.left -= 1;
         if block.left == 0 && !bytes.is_empty() {
             return Err(damaged(block.offset, Damage::Surplus));
         }
-        Ok(Some((direction, record)))
+        Ok(Some((lane, record)))
     }
 
     fn next_frame(&mut self) -> Result<(), ReadError> {
@@ -269,6 +273,12 @@ impl<R: Read> LogReader<R> {
         self.offset = source.offset;
         match head {
             None => self.ending = Some(Ending::CutOff),
+            // A trace is one for all lanes.
+            Some(FrameHead { kind: Kind::Course(direction) | Kind::Follow(direction), .. })
+                if self.decoders[direction.index()].len() > 1 =>
+            {
+                return Err(damaged(at, Damage::Place));
+            }
             Some(FrameHead { kind: Kind::Course(direction), count, .. }) => {
                 self.course(direction, count)
                     .map_err(|error| damaged(at, Damage::Record(error)))?;
@@ -280,14 +290,16 @@ impl<R: Read> LogReader<R> {
                 if count != 1 {
                     return Err(damaged(at, Damage::Place));
                 }
-                self.follow = Some((direction, follow));
+                self.follow = Some((direction.into(), follow));
             }
-            Some(FrameHead { kind: Kind::Block(direction), count, .. }) => {
-                if count == 0 || self.courses[direction.index()].is_some() {
+            Some(FrameHead { kind: Kind::Block(lane), count, .. }) => {
+                let way = lane.direction.index();
+                let known = lane.at() < self.decoders[way].len();
+                if count == 0 || !known || self.courses[way].is_some() {
                     return Err(damaged(at, Damage::Place));
                 }
                 self.block.offset = at;
-                self.block.direction = Some(direction);
+                self.block.lane = Some(lane);
                 self.block.decoded = 0;
                 self.block.left = count;
             }
@@ -311,7 +323,9 @@ impl<R: Read> LogReader<R> {
 
     fn end(&mut self, at: u64) -> Result<(), ReadError> {
         let trailer: Trailer = parse("trailer", &self.block.payload)?;
-        if [trailer.up.records, trailer.down.records] != self.records {
+        let records = |end: &DirectionTrailer| end.each().map(|lane| lane.records).collect();
+        let counted: [Vec<u64>; 2] = [records(&trailer.up), records(&trailer.down)];
+        if counted != self.records {
             return Err(damaged(at, Damage::Count));
         }
         if trailer.contradicts_itself() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use punctual_sched::{DropReason, Instant, Snapshot};
 use serde::{Deserialize, Serialize};
 
-use super::Direction;
+use super::{Direction, LaneId};
 
 /// The last frame of a log, as JSON. A log without one belongs to a run that was killed, or whose
 /// disk had no room left even for this.
@@ -30,6 +30,9 @@ pub struct DirectionTrailer {
     pub unwritten: u64,
     /// `null` when the run broke off before it ended the direction.
     pub end: Option<EndRecord>,
+    /// The same of more lanes beside the first, which is told above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<Self>,
 }
 
 /// A direction's link when it ended.
@@ -77,11 +80,18 @@ impl Trailer {
     /// Whether it says of itself that it cannot be: complete and not, or an end at a time of no
     /// clock.
     pub fn contradicts_itself(&self) -> bool {
-        let lanes = [&self.up, &self.down];
+        let lanes = || [&self.up, &self.down].into_iter().flat_map(DirectionTrailer::each);
         let lacks = |lane: &DirectionTrailer| lane.unwritten > 0 || lane.end.is_none();
-        let ends = lanes.into_iter().filter_map(|lane| lane.end.as_ref());
+        let ends = lanes().filter_map(|lane| lane.end.as_ref());
         let beyond = ends.map(|end| end.end_ns).any(|end| end > LATEST_NS);
-        beyond || self.complete && (self.error.is_some() || lanes.into_iter().any(lacks))
+        let nested = [&self.up, &self.down].into_iter().flat_map(|way| &way.lanes);
+        let nested = nested.into_iter().any(|lane| !lane.lanes.is_empty());
+        beyond || nested || self.complete && (self.error.is_some() || lanes().any(lacks))
+    }
+
+    /// Of one lane; `None` where the direction has no such lane.
+    pub fn lane(&self, lane: LaneId) -> Option<&DirectionTrailer> {
+        self.direction(lane.direction).each().nth(lane.at())
     }
 
     /// Of one direction.
@@ -90,6 +100,18 @@ impl Trailer {
             Direction::Up => &self.up,
             Direction::Down => &self.down,
         }
+    }
+}
+
+impl DirectionTrailer {
+    /// Of each lane, the first of which is this.
+    pub fn each(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.lanes)
+    }
+
+    /// Records of all lanes that were only counted.
+    pub fn all_unwritten(&self) -> u64 {
+        self.each().fold(0, |sum, lane| sum.saturating_add(lane.unwritten))
     }
 }
 

@@ -13,7 +13,7 @@ use punctual_sched::{Change, Instant, Output, Packet, Snapshot};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::fs::OFlags;
 
-use super::Direction;
+use super::LaneId;
 use super::blocks::{BlockWriter, DirectionEnd, LogSummary, Sink};
 use super::header::Header;
 use super::record::{Arrival, Record};
@@ -22,14 +22,14 @@ use super::trailer::EndRecord;
 /// The thread that writes a log.
 ///
 /// It starts with the scheduling of the thread that makes it: make it before the datapath raises
-/// its own. Dropped without [`LogWriter::finish`], it ends after both senders are gone.
+/// its own. Dropped without [`LogWriter::finish`], it ends after all senders are gone.
 #[derive(Debug)]
 pub struct LogWriter {
     thread: JoinHandle<Result<LogSummary, LogError>>,
     stop: Arc<AtomicBool>,
 }
 
-/// The datapath's end of one direction's log.
+/// The datapath's end of the log of one lane.
 ///
 /// Calls are made in the order in which things happen. None of them waits, allocates or makes a
 /// system call. When the ring is full the direction's log ends there: that record and all later
@@ -75,12 +75,12 @@ impl LogWriter {
     /// Records that a ring holds by default: a third of a second at 200,000 records/s, 7 MB.
     pub const RING: usize = 65_536;
 
-    /// Makes the file and starts the thread; the senders are those of up and down.
+    /// Makes the file and starts the thread; the senders are those of the lanes of up and of down.
     pub fn create(
         path: &Path,
         header: &Header,
         ring: usize,
-    ) -> Result<(Self, [LogSender; 2]), LogError> {
+    ) -> Result<(Self, [Vec<LogSender>; 2]), LogError> {
         let file =
             open(path, true).map_err(|error| LogError::Create { path: path.to_owned(), error })?;
         Self::start(file, header, ring)
@@ -91,22 +91,22 @@ impl LogWriter {
         sink: S,
         header: &Header,
         ring: usize,
-    ) -> Result<(Self, [LogSender; 2]), LogError> {
+    ) -> Result<(Self, [Vec<LogSender>; 2]), LogError> {
         let blocks = BlockWriter::start(sink, header)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let ends = Direction::BOTH.map(|_| {
+        let mut outlets = Vec::new();
+        let senders = header.for_lanes(|lane| {
             let (producer, ring) = faulted_in(ring);
             let side = Arc::new(Side::default());
-            let outlet = Outlet { ring, side: Arc::clone(&side) };
-            (LogSender { ring: producer, side, arrivals: 0, unwritten: 0 }, outlet)
+            outlets.push(Outlet { lane, ring, side: Arc::clone(&side) });
+            LogSender { ring: producer, side, arrivals: 0, unwritten: 0 }
         });
-        let [(up, up_outlet), (down, down_outlet)] = ends;
-        let worker = Worker { blocks, outlets: [up_outlet, down_outlet], stop: Arc::clone(&stop) };
+        let worker = Worker { blocks, outlets, stop: Arc::clone(&stop) };
         let thread = thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || worker.run())
             .map_err(LogError::Thread)?;
-        Ok((Self { thread, stop }, [up, down]))
+        Ok((Self { thread, stop }, senders))
     }
 
     /// Writes what is left and the trailer. The senders must have been finished before: what
@@ -189,12 +189,14 @@ fn faulted_in(capacity: usize) -> (Producer<Record>, Consumer<Record>) {
 #[derive(Debug)]
 struct Worker<S: Sink> {
     blocks: BlockWriter<S>,
-    outlets: [Outlet; 2],
+    /// Those of up first, and lanes in their order.
+    outlets: Vec<Outlet>,
     stop: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
 struct Outlet {
+    lane: LaneId,
     ring: Consumer<Record>,
     side: Arc<Side>,
 }
@@ -222,18 +224,20 @@ impl<S: Sink> Worker<S> {
             }
             thread::park_timeout(POLL);
         }
-        let ends = self.outlets.each_ref().map(|outlet| DirectionEnd {
-            end: outlet.side.end.get().map(|(at, snapshot)| EndRecord::new(*at, snapshot)),
-            unwritten: outlet.side.unwritten.load(Ordering::Relaxed),
-        });
+        let mut ends = [Vec::new(), Vec::new()];
+        for Outlet { lane, side, .. } in &self.outlets {
+            ends[lane.direction.index()].push(DirectionEnd {
+                end: side.end.get().map(|(at, snapshot)| EndRecord::new(*at, snapshot)),
+                unwritten: side.unwritten.load(Ordering::Relaxed),
+            });
+        }
         self.blocks.finish(&ends)
     }
 
     fn drain(&mut self) {
-        for direction in Direction::BOTH {
-            let ring = &mut self.outlets[direction.index()].ring;
+        for Outlet { lane, ring, .. } in &mut self.outlets {
             while let Ok(record) = ring.pop() {
-                self.blocks.record(direction, &record);
+                self.blocks.record(*lane, &record);
             }
         }
     }

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use punctual_linux::control::{Figures, Ignored, StatsWriter};
+use punctual_linux::control::{Figures, Ignored};
 use punctual_linux::driver::{Account, Arrived, Released, Source};
 use punctual_measure::{Histogram, LatenessRecorder, difference_ns, report};
 use punctual_sched::classify::Classified;
 use punctual_sched::{Change, Duration, Instant, Link, LinkConfig, Output, Packet, Snapshot};
 
 use super::changes::Changes;
+use super::figures::LaneFigures;
 use super::flows::{Classes, FlowTable};
 use super::summary::tolerance_ns;
 use crate::log::LogSender;
 use crate::witness::ProbeLedger;
 
-/// Collects what happens in one direction; told by the driver, on its thread.
+/// Collects what happens in one direction, or on a lane of it; told by the driver, on its thread.
 #[derive(Debug)]
 pub(super) struct DirectionAccount {
     log: Option<LogSender>,
@@ -30,7 +31,7 @@ pub(super) struct DirectionAccount {
     /// `--late`.
     late: Option<Duration>,
     live: Arc<Live>,
-    stats: Option<StatsWriter>,
+    stats: Option<LaneFigures>,
     probes: Option<ProbeLedger>,
 }
 
@@ -68,6 +69,18 @@ struct Delays {
     ingest: Histogram,
 }
 
+impl Delays {
+    fn merge(&mut self, other: &Self) {
+        let Self { total, queue, serialisation, pacing, propagation, ingest } = other;
+        self.total.merge(total);
+        self.queue.merge(queue);
+        self.serialisation.merge(serialisation);
+        self.pacing.merge(pacing);
+        self.propagation.merge(propagation);
+        self.ingest.merge(ingest);
+    }
+}
+
 impl DirectionAccount {
     /// An account of `link`, of a run that began at `start`; departures later than `late` are late,
     /// or as the link implies.
@@ -99,7 +112,7 @@ impl DirectionAccount {
     }
 
     /// Shows figures to other programs as well.
-    pub(super) fn show_by(&mut self, stats: StatsWriter) {
+    pub(super) fn show_by(&mut self, stats: LaneFigures) {
         self.stats = Some(stats);
     }
 
@@ -123,6 +136,17 @@ impl DirectionAccount {
     /// Lateness of every departure.
     pub(super) fn lateness(&self) -> &LatenessRecorder {
         &self.lateness
+    }
+
+    /// Adds what another lane of the direction collected.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.arrivals += other.arrivals;
+        self.delays.merge(&other.delays);
+        self.lateness.merge(&other.lateness);
+        self.rate.merge(&other.rate);
+        self.flows.merge(&other.flows);
+        self.classes.merge(&other.classes);
+        self.changes.merge(&other.changes);
     }
 
     /// What the report says of delays, lateness, rate, flows and changes; the rest is empty.
@@ -273,26 +297,51 @@ fn frame_extra(link: &LinkConfig) -> i64 {
 #[derive(Debug, Default)]
 struct RateMeter {
     frame_extra: i64,
-    first: Option<Instant>,
+    first: Option<First>,
     last: Instant,
+    frame_bytes: u64,
+    ip_bytes: u64,
+}
+
+/// The first departure, whose bits do not count.
+#[derive(Clone, Copy, Debug)]
+struct First {
+    due: Instant,
     frame_bytes: u64,
     ip_bytes: u64,
 }
 
 impl RateMeter {
     fn departed(&mut self, packet: &Packet, due: Instant) {
+        let extra = self.frame_extra * i64::from(packet.segments);
+        let ip_bytes = u64::from(packet.len);
+        let frame_bytes = ip_bytes.saturating_add_signed(extra);
         if self.first.is_none() {
-            self.first = Some(due);
+            self.first = Some(First { due, frame_bytes, ip_bytes });
         } else {
-            let extra = self.frame_extra * i64::from(packet.segments);
-            self.ip_bytes += u64::from(packet.len);
-            self.frame_bytes += u64::from(packet.len).saturating_add_signed(extra);
+            self.ip_bytes += ip_bytes;
+            self.frame_bytes += frame_bytes;
         }
         self.last = due;
     }
 
+    fn merge(&mut self, other: &Self) {
+        let Some(theirs) = other.first else { return };
+        self.ip_bytes += other.ip_bytes;
+        self.frame_bytes += other.frame_bytes;
+        self.last = self.last.max(other.last);
+        let ours = self.first.unwrap_or(theirs);
+        let (first, second) = if theirs.due < ours.due { (theirs, ours) } else { (ours, theirs) };
+        // Of all lanes' first departures one is the first.
+        if self.first.is_some() {
+            self.ip_bytes += second.ip_bytes;
+            self.frame_bytes += second.frame_bytes;
+        }
+        self.first = Some(first);
+    }
+
     fn rate(&self) -> report::Rate {
-        let span = self.first.map_or(0, |first| self.last.since(first).as_nanos());
+        let span = self.first.map_or(0, |first| self.last.since(first.due).as_nanos());
         let per_second = |bytes: u64| {
             let bits = u128::from(bytes) * 8 * 1_000_000_000;
             u64::try_from(bits.checked_div(u128::from(span))?).ok()

@@ -1,8 +1,9 @@
 //! The blocks of shared memory by which other programs change a run and watch it.
 
 use anyhow::{Context, Result};
-use punctual_linux::control::{ControlBlock, Side, StatsBlock, StatsWriter, Watch};
+use punctual_linux::control::{ControlBlock, Side, StatsBlock, Watch};
 
+use super::figures::LaneFigures;
 use super::links::Links;
 use crate::log::Direction;
 use crate::runtime::RunDirectory;
@@ -34,9 +35,9 @@ impl Blocks {
         self.control.watch(side(direction))
     }
 
-    /// The end that a direction's account writes to.
-    pub(super) fn writer(&self, direction: Direction) -> StatsWriter {
-        self.stats.writer(side(direction))
+    /// The ends that the accounts of a direction's `lanes` write to.
+    pub(super) fn writers(&self, direction: Direction, lanes: u8) -> Vec<LaneFigures> {
+        LaneFigures::new(self.stats.writer(side(direction)), lanes)
     }
 }
 

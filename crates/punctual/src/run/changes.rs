@@ -90,6 +90,17 @@ impl Changes {
         core::mem::take(&mut self.news)
     }
 
+    /// Adds those of another lane, which makes the same changes: each holds once all lanes make it.
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (ours, theirs) in self.first.iter_mut().zip(&other.first) {
+            ours.0 = ours.0.max(theirs.0);
+        }
+        self.last = self.last.max(other.last);
+        self.ignored += other.ignored;
+        let room = MAX_IGNORED - self.first_ignored.len();
+        self.first_ignored.extend(other.first_ignored.iter().take(room).cloned());
+    }
+
     /// Lists them.
     pub(super) fn fill(&self, direction: &mut report::Direction) {
         for (at, asked, what) in &self.first {

@@ -9,59 +9,64 @@ use punctual_linux::fault::Faults;
 use punctual_sched::{Duration, Instant};
 
 use super::account::DirectionAccount;
+use super::lanes::LanePlan;
 use super::links::Links;
 use super::summary::{self, DriverEnd, LaneEnd};
-use crate::cli::RunOptions;
-use crate::log::Direction;
+use crate::cli::PrecisionName;
+use crate::log::{Direction, LaneId};
 
-/// One thread for both directions, or one for each.
+/// One thread for both directions, or one for each lane.
 #[derive(Debug)]
 pub(super) struct Drivers {
     threads: Vec<Thread>,
-    /// The ways to the directions' links, up first.
-    remotes: Vec<Remote>,
+    /// The ways to the links of each direction's lanes.
+    remotes: [Vec<Remote>; 2],
     /// They were told to stop.
     asked: bool,
 }
 
 #[derive(Debug)]
 struct Thread {
-    name: &'static str,
-    directions: Vec<Direction>,
+    name: String,
+    lanes: Vec<LaneId>,
     stop: Stop,
     handle: JoinHandle<io::Result<Stopped<DirectionAccount>>>,
 }
 
 impl Drivers {
-    /// Starts them; `lanes` are up and down.
-    pub(super) fn start(lanes: Vec<Lane<DirectionAccount>>, options: &RunOptions) -> Result<Self> {
-        let mut groups = vec![("link", Direction::BOTH.to_vec(), lanes)];
-        if options.threads == Some(2) {
-            let (_, _, mut lanes) = groups.remove(0);
-            let down = lanes.split_off(1);
-            groups.push(("link-up", vec![Direction::Up], lanes));
-            groups.push(("link-down", vec![Direction::Down], down));
-        }
-        let (mut threads, mut remotes) = (Vec::new(), Vec::new());
-        for (name, directions, mut lanes) in groups {
+    /// Starts them; `lanes` are those of up and then of down.
+    pub(super) fn start(
+        lanes: Vec<(LaneId, Lane<DirectionAccount>)>,
+        plan: &LanePlan,
+        precision: PrecisionName,
+    ) -> Result<Self> {
+        let groups = if plan.shares_thread() {
+            vec![("link".to_owned(), lanes)]
+        } else {
+            lanes.into_iter().map(|lane| (thread_name(lane.0, plan), vec![lane])).collect()
+        };
+        let count = groups.len();
+        let (mut threads, mut remotes) = (Vec::new(), [Vec::new(), Vec::new()]);
+        for (name, group) in groups {
             let stop = Stop::new()?;
-            for lane in &mut lanes {
+            let (ids, mut lanes): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+            for (id, lane) in ids.iter().zip(&mut lanes) {
                 let (remote, requests) = remote(&stop);
                 lane.listen(requests);
-                remotes.push(remote);
+                remotes[id.direction.index()].push(remote);
             }
-            let driver = Driver::new(lanes, options.precision.into(), stop.clone());
+            let driver = Driver::new(lanes, precision.into(), stop.clone()).one_of(count);
             let handle = Builder::new()
-                .name(name.to_owned())
+                .name(name.clone())
                 .spawn(move || driver.run())
                 .context("cannot start the link's thread; raise the limit of processes")?;
-            threads.push(Thread { name, directions, stop, handle });
+            threads.push(Thread { name, lanes: ids, stop, handle });
         }
         Ok(Self { threads, remotes, asked: false })
     }
 
-    /// The way to one direction's link.
-    pub(super) fn remote(&self, direction: Direction) -> &Remote {
+    /// The ways to the links of one direction's lanes; all have the same parameters.
+    pub(super) fn remotes(&self, direction: Direction) -> &[Remote] {
         &self.remotes[direction.index()]
     }
 
@@ -69,9 +74,9 @@ impl Drivers {
     /// `links`, where nobody answers.
     pub(super) fn longest_delay(&self, links: &Links) -> Duration {
         let [up, down] = Direction::BOTH.map(|direction| {
-            let seen = self.remote(direction).snapshot();
-            let config = seen.map_or_else(|_| links.of(direction).clone(), |seen| seen.config);
-            config.greatest_latency()
+            let seen = self.remotes(direction).first().map(Remote::snapshot);
+            let seen = seen.and_then(Result::ok).map(|seen| seen.config);
+            seen.as_ref().unwrap_or_else(|| links.of(direction)).greatest_latency()
         });
         up.max(down)
     }
@@ -111,7 +116,7 @@ impl Drivers {
                 .join()
                 .map_err(|_| anyhow!("the link's thread panicked: this is a bug"))?
                 .context("the link's thread cannot read its packets")?;
-            Ok((thread.name, thread.directions, stopped))
+            Ok((thread.name, thread.lanes, stopped))
         };
         self.threads.into_iter().map(join).collect::<Result<_>>().map(Joined)
     }
@@ -119,19 +124,25 @@ impl Drivers {
 
 /// Threads that have ended, their queues still bound.
 #[derive(Debug)]
-pub(super) struct Joined(Vec<(&'static str, Vec<Direction>, Stopped<DirectionAccount>)>);
+pub(super) struct Joined(Vec<(String, Vec<LaneId>, Stopped<DirectionAccount>)>);
 
 impl Joined {
     /// Takes them apart, which lets go of their queues.
     pub(super) fn take_apart(self, links: &Links) -> (Vec<DriverEnd>, Vec<LaneEnd>) {
         let (mut drivers, mut lanes) = (Vec::new(), Vec::new());
-        for (name, directions, stopped) in self.0 {
-            let (driver, ends) = summary::take_apart(name, stopped, &directions, links);
+        for (name, ids, stopped) in self.0 {
+            let (driver, ends) = summary::take_apart(&name, stopped, &ids, links);
             drivers.push(driver);
             lanes.extend(ends);
         }
         (drivers, lanes)
     }
+}
+
+/// At most 15 bytes, as long as the kernel lets a thread's name be.
+fn thread_name(LaneId { direction, index }: LaneId, plan: &LanePlan) -> String {
+    let name = direction.name();
+    if plan.count(direction) > 1 { format!("link-{name}-{index}") } else { format!("link-{name}") }
 }
 
 /// The steps of the clock that a run is to see from `start` on.

@@ -16,7 +16,7 @@ pub(super) struct FlowTable {
     rest_dropped: [u64; DropReason::ALL.len()],
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct FlowCounts {
     key: FlowKey,
     packets: u64,
@@ -62,6 +62,21 @@ impl FlowTable {
         }
     }
 
+    /// Adds the flows of another lane.
+    pub(super) fn merge(&mut self, other: &Self) {
+        #[expect(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
+        for (hash, flow) in &other.flows {
+            match self.flows.get_mut(hash) {
+                // The same hash of other keys: counted together, as on one lane.
+                Some(ours) => ours.merge(flow),
+                None => drop(self.flows.insert(*hash, flow.clone())),
+            }
+        }
+        self.rest.packets += other.rest.packets;
+        self.rest.bytes += other.rest.bytes;
+        self.rest_dropped.iter_mut().zip(other.rest_dropped).for_each(|(sum, n)| *sum += n);
+    }
+
     pub(super) fn report(&self) -> (Vec<Flow>, Option<FlowRest>) {
         let flows = self.flows.values().map(FlowCounts::report).collect();
         let (top, others) = report::keep_top_flows(flows);
@@ -104,6 +119,13 @@ impl Classes {
         }
     }
 
+    /// Adds the waits on another lane.
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (name, waits) in &other.waits {
+            self.waits.entry(name).or_default().merge(waits);
+        }
+    }
+
     /// By name.
     pub(super) fn report(&self) -> BTreeMap<String, Distribution> {
         let waits = self.waits.iter();
@@ -112,6 +134,12 @@ impl Classes {
 }
 
 impl FlowCounts {
+    fn merge(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.dropped.iter_mut().zip(other.dropped).for_each(|(sum, n)| *sum += n);
+    }
+
     fn delay(&self, percentile: Percentile) -> Option<i64> {
         self.delays.as_ref()?.percentile_ns(percentile.ppm())
     }

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _, stderr, stdout};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_linux::clock::monotonic;
 use punctual_sched::Instant;
 
 use super::account::Live;
+use super::lanes::ByLane;
 
 /// One line on standard error that shows what passes, five times a second at most.
 ///
@@ -16,7 +17,7 @@ use super::account::Live;
 /// to the terminal itself, the line would be written over what it prints.
 #[derive(Debug)]
 pub(super) struct LiveLine {
-    directions: [Arc<Live>; 2],
+    directions: ByLane<Arc<Live>>,
     last: Instant,
     last_bytes: [u64; 2],
     shown: bool,
@@ -25,7 +26,7 @@ pub(super) struct LiveLine {
 
 impl LiveLine {
     /// A line for up and down; never shown when `quiet`.
-    pub(super) fn new(directions: [Arc<Live>; 2], quiet: bool) -> Self {
+    pub(super) fn new(directions: ByLane<Arc<Live>>, quiet: bool) -> Self {
         let enabled = !quiet && stderr().is_terminal() && !stdout().is_terminal();
         Self { directions, last: monotonic(), last_bytes: [0; 2], shown: false, enabled }
     }
@@ -40,15 +41,15 @@ impl LiveLine {
         self.last = now;
         let mut line = String::from("\r\x1b[K");
         let names = ["up", "down"];
-        for ((name, live), last) in names.iter().zip(&self.directions).zip(&mut self.last_bytes) {
-            let bytes = live.bytes.load(Ordering::Relaxed);
+        for ((name, lanes), last) in names.iter().zip(&self.directions).zip(&mut self.last_bytes) {
+            let sum = |figure: fn(&Live) -> &AtomicU64| {
+                lanes.iter().map(|lane| figure(lane).load(Ordering::Relaxed)).sum::<u64>()
+            };
+            let bytes = sum(|live| &live.bytes);
             let bits = u128::from(bytes - *last) * 8 * 1_000_000_000 / u128::from(span);
             *last = bytes;
-            let (packets, dropped, queued) = (
-                live.packets.load(Ordering::Relaxed),
-                live.dropped.load(Ordering::Relaxed),
-                live.queued.load(Ordering::Relaxed),
-            );
+            let (packets, dropped, queued) =
+                (sum(|live| &live.packets), sum(|live| &live.dropped), sum(|live| &live.queued));
             let mbit = bits / 10_000;
             // Writing to a string cannot fail.
             let _ = write!(

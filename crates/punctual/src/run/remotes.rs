@@ -13,6 +13,7 @@ use punctual_sched::{Change, ConfigError, Instant, LinkConfig};
 
 use super::drivers::Drivers;
 use super::impairments::impairments;
+use super::lanes::{ByLane, LanePlan};
 use super::links::{Links, users_by_mark};
 use super::summary;
 use crate::control::{
@@ -28,8 +29,8 @@ pub(super) fn listen(
     drivers: &Drivers,
     means: Means,
 ) -> Result<Option<Server<Service<Remotes>>>> {
-    let ways = Direction::BOTH.map(|direction| drivers.remote(direction).clone());
-    let links = Remotes { ways, means, traces: RefCell::default() };
+    let lanes = Direction::BOTH.map(|direction| drivers.remotes(direction).to_vec());
+    let links = Remotes { lanes, means, traces: RefCell::default() };
     match socket::listen(directory) {
         Ok(listener) => Server::start(listener, Service::new(facts, links)).map(Some),
         Err(error) => {
@@ -50,13 +51,41 @@ pub(super) fn close(control: Option<Server<Service<Remotes>>>) {
     }
 }
 
-/// Both directions, up first.
+/// Both directions, by the lanes that serve them.
 #[derive(Debug)]
 pub(super) struct Remotes {
-    ways: [Remote; 2],
+    lanes: ByLane<Remote>,
     means: Means,
     /// What links were told to follow, kept until they follow another.
     traces: RefCell<[Option<Trace>; 2]>,
+}
+
+impl Remotes {
+    /// A direction as its lanes see it together.
+    fn seen(&self, direction: Direction) -> Result<Seen, Refused> {
+        let mut lanes = self.lanes[direction.index()].iter();
+        let mut seen = lanes.next().ok_or(Refused::Gone)?.snapshot()?;
+        for lane in lanes {
+            let other = lane.snapshot()?;
+            seen.snapshot.add(&other.snapshot);
+            seen.at = seen.at.max(other.at);
+        }
+        // Each lane has its part of the memory; the parameter is the direction's.
+        seen.config.hold_limit = self.means.hold[direction.index()];
+        Ok(seen)
+    }
+}
+
+/// Lanes have the same parameters and are asked the same, so that none refuses what another did; but
+/// a thread may not answer.
+fn partly(refused: Refused, done: usize, lanes: usize) -> control::Refused {
+    match refused {
+        Refused::Config(error) if done == 0 => control::Refused::Config(error),
+        other if done == 0 => control::Refused::Link(other.to_string()),
+        other => control::Refused::Link(format!(
+            "{other} ({done} of the {lanes} threads that serve this direction have changed)"
+        )),
+    }
 }
 
 /// What a run was given at its start, and no change can go beyond.
@@ -68,18 +97,27 @@ pub(super) struct Means {
     payloads: [bool; 2],
     /// Numbered probes go up.
     witness: bool,
+    /// Flows are divided among several lanes, up first.
+    divided: [bool; 2],
+    /// Memory for held packets, up first.
+    hold: [u64; 2],
 }
 
 impl Means {
     /// Of a run of `links`.
-    pub(super) fn of(links: &Links, support: Support, witness: bool) -> Self {
+    pub(super) fn of(links: &Links, plan: &LanePlan, support: Support, witness: bool) -> Self {
         let payloads = Direction::BOTH.map(|direction| links.of(direction).needs_payloads());
-        Self { marks: support.ce_marks, payloads, witness }
+        let divided = Direction::BOTH.map(|direction| plan.count(direction) > 1);
+        let hold = Direction::BOTH.map(|direction| links.of(direction).hold_limit);
+        Self { marks: support.ce_marks, payloads, witness, divided, hold }
     }
 
     /// Refuses what a link with `config` would need and the run does not have.
     fn check(self, direction: Direction, config: &LinkConfig) -> Result<(), ConfigError> {
         let refused = |place: &str, problem: &str| Err(ConfigError::new(place, problem));
+        if self.divided[direction.index()] {
+            config.check_divided()?;
+        }
         let corrupt = config.corrupt != Correlated::NEVER;
         if config.needs_payloads() && !self.payloads[direction.index()] {
             let place = if corrupt { "corrupt" } else { "duplicate" };
@@ -107,8 +145,17 @@ impl control::Links for Remotes {
         change: &Change,
         asked: Instant,
     ) -> Result<Applied, control::Refused> {
-        let applied = self.ways[direction.index()].change_asked_at(change.clone(), asked)?;
-        Ok(Applied { at: applied.at, changed: applied.changed })
+        let lanes = &self.lanes[direction.index()];
+        let mut all = Applied { at: Instant::ZERO, changed: false };
+        for (done, lane) in lanes.iter().enumerate() {
+            let applied = lane
+                .change_asked_at(change.clone(), asked)
+                .map_err(|refused| partly(refused, done, lanes.len()))?;
+            // It holds for the direction once it holds on every lane.
+            all.at = all.at.max(applied.at);
+            all.changed |= applied.changed;
+        }
+        Ok(all)
     }
 
     fn follow(
@@ -117,8 +164,10 @@ impl control::Links for Remotes {
         trace: Option<(TraceOptions, Trace)>,
         asked: Instant,
     ) -> Result<Applied, control::Refused> {
+        // Of several lanes each would refuse a trace: they share none.
+        let lane = self.lanes[direction.index()].first().ok_or(Refused::Gone)?;
         let kept = trace.as_ref().map(|(_, trace)| trace.clone());
-        let applied = self.ways[direction.index()].follow_asked_at(trace, asked)?;
+        let applied = lane.follow_asked_at(trace, asked)?;
         self.traces.borrow_mut()[direction.index()] = kept;
         Ok(Applied { at: applied.at, changed: applied.changed })
     }
@@ -128,11 +177,11 @@ impl control::Links for Remotes {
     }
 
     fn config(&self, direction: Direction) -> Result<LinkConfig, control::Refused> {
-        Ok(self.ways[direction.index()].snapshot()?.config)
+        Ok(self.seen(direction)?.config)
     }
 
     fn show(&self, direction: Direction) -> Result<Shown, control::Refused> {
-        let seen = self.ways[direction.index()].snapshot()?;
+        let seen = self.seen(direction)?;
         let (config, snapshot) = (&seen.config, &seen.snapshot);
         Ok(Shown {
             link: summary::in_force(config, None),

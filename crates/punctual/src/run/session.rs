@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use punctual_linux::clock::{Offset, monotonic, process_cpu, realtime};
-use punctual_linux::driver::Lane;
 use punctual_linux::host;
 use punctual_linux::lab::{DeviceStatistics, Lab, LabConfig, LabError, Tcp};
 use punctual_linux::namespace::{Entered, user};
@@ -17,24 +16,25 @@ use punctual_linux::probe::Probe;
 use punctual_linux::process::{Identity, Plan, Processes, SignalFd, Terminal};
 use punctual_measure::report::{self, Directions, Report};
 use punctual_measure::{Histogram, difference_ns};
-use punctual_sched::{Duration, Instant, Link};
+use punctual_sched::{Duration, Instant};
 
-use super::account::{DirectionAccount, Live};
+use super::account::Live;
 use super::blocks::Blocks;
-use super::drivers::{Drivers, clock_steps};
+use super::drivers::Drivers;
 use super::gate::{Gate, GateCounts, Sockets};
+use super::lanes::{ByLane, LanePlan, Making, lanes};
 use super::links::Links;
 use super::live::LiveLine;
+use super::merge::{self, DirectionEnd};
 use super::outputs::Outputs;
-use super::summary::{self, DriverEnd, LaneEnd};
+use super::summary::{self, DriverEnd};
 use super::supervise::{Ended, Interrupted, Supervisor};
 use super::witness::{RunWitness, Testimony};
 use super::{Request, remotes};
 use crate::control::{RunFacts, socket};
 use crate::failure::Failure;
-use crate::log::{Direction, DirectionHeader, Epoch, Header, LogSender, LogSummary, LogWriter};
+use crate::log::{Direction, Epoch, Header, LogSender, LogSummary, LogWriter};
 use crate::runtime::RunDirectory;
-use crate::witness::ProbeLedger;
 
 /// A run that has ended.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ struct Session<'a> {
     // In this order on drop: the processes, the rules that feed the queues, the namespaces.
     processes: Processes,
     gate: Gate,
-    sockets: [Sockets; 2],
+    sockets: ByLane<Sockets>,
     lab: Lab,
     directory: RunDirectory,
     support: Support,
@@ -84,7 +84,7 @@ struct Session<'a> {
 /// What was seen from the start of the first driver to the end of the last process.
 struct Observed {
     drivers: Vec<DriverEnd>,
-    lanes: Vec<LaneEnd>,
+    directions: [Option<DirectionEnd>; 2],
     gate: [GateCounts; 2],
     devices: [Vec<DeviceStatistics>; 2],
     ended: Ended,
@@ -118,7 +118,8 @@ impl<'a> Session<'a> {
             .within(|| netfilter::probe(&request.faults))?
             .map_err(|missing| Failure::Refused(missing.to_string()))?;
         check_marks(&request.links, support)?;
-        let (gate, sockets) = Gate::open(&lab, &request.links, support)?;
+        let lanes = LanePlan::new(options, &request.links, support);
+        let (gate, sockets) = Gate::open(&lab, &request.links, (lanes, support))?;
         let plan = Plan {
             command: request.command.clone(),
             peer: request.options.peer.clone().map(Into::into),
@@ -135,10 +136,7 @@ impl<'a> Session<'a> {
         let (request, support) = (self.request, self.support);
         let (receive_buffer, name) = (self.gate.receive_buffer, self.directory.name().to_owned());
         self.tell_costs();
-        let (writer, logs) = match self.open_log(beginning.monotonic)? {
-            Some((writer, logs)) => (Some(writer), logs.map(Some)),
-            None => (None, [None, None]),
-        };
+        let (writer, logs) = self.open_log(beginning.monotonic)?.unzip();
         let observed = self.operate(signals, &beginning, logs)?;
         let log = writer.map(LogWriter::finish).transpose()?;
 
@@ -156,21 +154,30 @@ impl<'a> Session<'a> {
         mut self,
         signals: &SignalFd,
         beginning: &Beginning,
-        logs: [Option<LogSender>; 2],
+        logs: Option<ByLane<LogSender>>,
     ) -> Result<Observed> {
         let start = beginning.monotonic;
         let (options, links) = (self.request.options, &self.request.links);
-        let live: [Arc<Live>; 2] = Default::default();
+        let plan = self.gate.plan().clone();
+        let live: ByLane<Arc<Live>> = plan.for_lanes(|_| Arc::default());
         let devices_before = self.lab.device_statistics()?;
         let stamped = self.support.arrival_stamps;
         let blocks = Blocks::create(links)?;
-        let lanes = lanes(self.request, self.sockets, (start, stamped), (&live, &blocks), logs)?;
+        let making = Making {
+            request: self.request,
+            plan: &plan,
+            start,
+            stamped,
+            live: &live,
+            blocks: &blocks,
+        };
+        let lanes = lanes(&making, self.sockets, logs)?;
         // Only now: what is stored from here on is new to the lanes.
         blocks.publish(&self.directory)?;
-        let drivers = RefCell::new(Drivers::start(lanes, options)?);
+        let drivers = RefCell::new(Drivers::start(lanes, &plan, options.precision)?);
         let (name, command) = (self.directory.name(), &self.request.command);
         let facts = RunFacts::new(name, command, beginning.realtime, start);
-        let means = remotes::Means::of(links, self.support, options.witness);
+        let means = remotes::Means::of(links, &plan, self.support, options.witness);
         let control = remotes::listen(self.directory.path(), facts, &drivers.borrow(), means)?;
         let mut shown = LiveLine::new(live.clone(), options.quiet);
         let mut supervisor = Supervisor::new(self.processes, signals, &self.lab, || {
@@ -186,13 +193,7 @@ impl<'a> Session<'a> {
             Some(witness) => witness.stop(&mut supervisor)?,
             None => None,
         };
-        let turns = live.each_ref().map(|live| live.turns.load(Ordering::Acquire));
-        let arrived = || {
-            drivers.borrow().nudge();
-            live.iter().zip(turns).all(|(live, before)| live.is_empty_since(before))
-        };
-        let patience = DRAIN + drivers.borrow().longest_delay(links);
-        supervisor.wait_until(monotonic() + patience, arrived)?;
+        drain(&mut supervisor, &drivers, live, links)?;
 
         // The link is driven until nobody is left to send: so what it has not read is counted.
         let ended = supervisor.end()?;
@@ -204,17 +205,16 @@ impl<'a> Session<'a> {
         // While the queues are bound: afterwards the kernel knows nothing of them.
         let gate = self.gate.counts(&self.lab)?;
         let (drivers, lanes) = joined.take_apart(links);
+        let directions = merge::directions(lanes, &plan, links);
         let tcp = self.lab.tcp().clone();
-        Ok(Observed { drivers, lanes, gate, devices, ended, testimony, tcp })
+        Ok(Observed { drivers, directions, gate, devices, ended, testimony, tcp })
     }
 
-    fn open_log(&self, start: Instant) -> Result<Option<(LogWriter, [LogSender; 2])>> {
+    fn open_log(&self, start: Instant) -> Result<Option<(LogWriter, ByLane<LogSender>)>> {
         let Some(path) = &self.request.options.log else { return Ok(None) };
-        let links = &self.request.links;
-        let [up, down] = Direction::BOTH.map(|direction| {
-            let seed = direction_seed(self.request.seed, direction);
-            DirectionHeader::new(links.of(direction), seed, start)
-        });
+        let made_from = (&self.request.links, self.request.seed);
+        let header = |direction| self.gate.plan().header(direction, made_from, start);
+        let [up, down] = Direction::BOTH.map(header);
         let offset = Offset::sample();
         let epoch = Epoch { monotonic_ns: 0, realtime_ns: offset.nanos.max(0).unsigned_abs() };
         let header = Header::new(self.directory.name(), epoch, up, down);
@@ -232,6 +232,7 @@ impl<'a> Session<'a> {
         for warning in &self.request.links.warnings {
             crate::tell(format_args!("punctual: warning: {warning}"));
         }
+        self.gate.plan().tell();
     }
 }
 
@@ -239,11 +240,11 @@ impl Observed {
     fn directions(&self) -> (Directions, Histogram) {
         let mut directions = Directions::default();
         let mut lateness = Histogram::new();
-        for lane in &self.lanes {
-            let gate = self.gate[lane.direction.index()];
-            let section = summary::direction(lane, gate, &self.devices);
-            lateness.merge(lane.account.lateness().histogram());
-            match lane.direction {
+        for (direction, end) in Direction::BOTH.into_iter().zip(&self.directions) {
+            let Some(end) = end else { continue };
+            let section = summary::direction(end, self.gate[direction.index()], &self.devices);
+            lateness.merge(end.end.account.lateness().histogram());
+            match direction {
                 Direction::Up => directions.up = section,
                 Direction::Down => directions.down = section,
             }
@@ -254,7 +255,8 @@ impl Observed {
 
 impl Observed {
     fn witness(&self, directions: &Directions) -> Option<report::Witness> {
-        let ledger = self.lanes.iter().find_map(|lane| lane.account.ledger())?;
+        let mut ends = self.directions.iter().flatten();
+        let ledger = ends.find_map(|direction| direction.end.account.ledger())?;
         Some(self.testimony.as_ref()?.against(ledger, &directions.up))
     }
 }
@@ -281,6 +283,23 @@ fn run_command(supervisor: &mut Supervisor<'_>, request: &Request<'_>) -> Result
     Ok(())
 }
 
+/// Waits for packets on their way: until every lane has seen its queue empty and holds none.
+fn drain(
+    supervisor: &mut Supervisor<'_>,
+    drivers: &RefCell<Drivers>,
+    live: ByLane<Arc<Live>>,
+    links: &Links,
+) -> Result<()> {
+    let live: Vec<_> = live.into_iter().flatten().collect();
+    let turns: Vec<_> = live.iter().map(|live| live.turns.load(Ordering::Acquire)).collect();
+    let arrived = || {
+        drivers.borrow().nudge();
+        live.iter().zip(&turns).all(|(live, before)| live.is_empty_since(*before))
+    };
+    let patience = DRAIN + drivers.borrow().longest_delay(links);
+    supervisor.wait_until(monotonic() + patience, arrived)
+}
+
 /// A link that marks congestion needs a kernel that can write the mark.
 fn check_marks(links: &Links, support: Support) -> Result<(), Failure> {
     if support.ce_marks || !(links.up.may_mark() || links.down.may_mark()) {
@@ -289,51 +308,6 @@ fn check_marks(links: &Links, support: Support) -> Result<(), Failure> {
     let what = "this kernel cannot write CE into packets (nf_tables payload expressions), and the \
                 link's queue marks";
     Err(Failure::Refused(format!("{what}; remedy: use a queue that does not mark")))
-}
-
-/// Both directions' lanes, up first.
-fn lanes(
-    request: &Request<'_>,
-    sockets: [Sockets; 2],
-    (start, stamped): (Instant, bool),
-    (live, blocks): (&[Arc<Live>; 2], &Blocks),
-    logs: [Option<LogSender>; 2],
-) -> Result<Vec<Lane<DirectionAccount>>> {
-    let mut lanes = Vec::new();
-    for ((direction, sockets), log) in Direction::BOTH.into_iter().zip(sockets).zip(logs) {
-        let config = request.links.of(direction);
-        let link = Link::new(config, direction_seed(request.seed, direction), start)?;
-        let live = Arc::clone(&live[direction.index()]);
-        let mut account = DirectionAccount::new(config, request.options.late, live, start);
-        account.show_by(blocks.writer(direction));
-        if let Some(log) = log {
-            account.log_to(log);
-        }
-        if request.options.witness && direction == Direction::Up {
-            account.keep_ledger(ProbeLedger::new(request.seed));
-        }
-        let mut lane = Lane::new(sockets.queue, link, account, MTU, start);
-        lane.follow(blocks.watch(direction));
-        if let Some(egress) = sockets.egress {
-            // As many bytes as the link holds of the kernel's memory, which is more.
-            let limit = usize::try_from(config.hold_limit).unwrap_or(usize::MAX);
-            lane.keep_payloads(egress, limit);
-        }
-        if !stamped {
-            lane.without_stamps();
-        }
-        lane.inject(start, clock_steps(&request.faults, start), request.faults.shift_ns);
-        lanes.push(lane);
-    }
-    Ok(lanes)
-}
-
-/// The directions draw from different streams of the run's one seed.
-fn direction_seed(seed: u64, direction: Direction) -> u64 {
-    match direction {
-        Direction::Up => seed,
-        Direction::Down => !seed,
-    }
 }
 
 fn environment(lab: &Lab, directory: &RunDirectory) -> Vec<(OsString, OsString)> {

@@ -18,11 +18,14 @@ use super::flows::drops_by_name;
 use super::gate::{GateCounts, RECEIVE_BUFFER};
 use super::impairments::impairments;
 use super::links::Links;
-use crate::log::Direction as Way;
+use super::merge::DirectionEnd;
+use crate::log::{Direction as Way, LaneId};
 
-/// One direction when it has stopped.
+/// A lane when it has stopped; or all of a direction together, under the first one's name.
 pub(super) struct LaneEnd {
-    pub(super) direction: Way,
+    pub(super) lane: LaneId,
+    /// The name of its thread.
+    pub(super) thread: String,
     /// In force at the end.
     pub(super) config: LinkConfig,
     /// `limit` as it was asked for in words of time, while what came of that is in force.
@@ -55,7 +58,7 @@ pub(super) fn tolerance_ns(link: &LinkConfig, late: Option<Duration>) -> i64 {
 pub(super) fn take_apart(
     name: &str,
     stopped: Stopped<DirectionAccount>,
-    directions: &[Way],
+    ids: &[LaneId],
     links: &Links,
 ) -> (DriverEnd, Vec<LaneEnd>) {
     let wakes = report::Wakes {
@@ -77,14 +80,14 @@ pub(super) fn take_apart(
         idle_held: stopped.idle_held,
         tight_timers: stopped.tight_timers,
     };
-    let lanes = stopped.lanes.into_iter().zip(directions).map(|(lane, &direction)| {
+    let lanes = stopped.lanes.into_iter().zip(ids).map(|(lane, &id)| {
         let (counts, end) = (lane.counts(), lane.latest());
         let (snapshot, config) = (lane.link().snapshot(), lane.link().config().clone());
         let mut account = lane.into_account();
         account.finish_log(end, &snapshot);
-        let limit_asked = limit_asked(links.of(direction), &config);
-        let wakes = wakes.clone();
-        LaneEnd { direction, config, limit_asked, account, snapshot, counts, wakes }
+        let limit_asked = limit_asked(links.of(id.direction), &config);
+        let (wakes, thread) = (wakes.clone(), name.to_owned());
+        LaneEnd { lane: id, thread, config, limit_asked, account, snapshot, counts, wakes }
     });
     let lanes = lanes.collect();
     (end, lanes)
@@ -93,11 +96,12 @@ pub(super) fn take_apart(
 /// The section of one direction. Counts are taken apart by name, and the section put together
 /// without defaults: what is counted and not reported does not compile.
 pub(super) fn direction(
-    lane: &LaneEnd,
+    end: &DirectionEnd,
     gate: GateCounts,
     statistics: &[Vec<DeviceStatistics>; 2],
 ) -> Direction {
-    let LaneEnd { direction: way, config, limit_asked: _, account, snapshot, counts, wakes } = lane;
+    let DirectionEnd { end, lanes } = end;
+    let LaneEnd { lane, thread: _, config, limit_asked, account, snapshot, counts, wakes } = end;
     let LaneCounts {
         receive_buffer,
         flushed,
@@ -112,7 +116,8 @@ pub(super) fn direction(
     let GateCounts { rule, queue_full: nfqueue_full, too_big } = gate;
     let kept = account.report();
     Direction {
-        link: in_force(config, lane.limit_asked),
+        link: in_force(config, *limit_asked),
+        lanes: lanes.clone(),
         queue: report::Queue { delays: kept.queue.delays, ..queue(config, snapshot) },
         gso: bursts(config).to_owned(),
         packets: packets(snapshot),
@@ -135,7 +140,7 @@ pub(super) fn direction(
         rate: kept.rate,
         stamps: stamps_section(stamps, longest_gap),
         rule_counter: Some(report::RuleCounter { packets: rule.packets, bytes: rule.bytes }),
-        devices: devices(*way, statistics),
+        devices: devices(lane.direction, statistics),
         flows: kept.flows,
         flows_rest: kept.flows_rest,
         changes: kept.changes,

@@ -16,9 +16,9 @@ use std::path::Path;
 use anyhow::Context;
 use punctual_sched::Snapshot;
 
-pub use outcome::{Difference, Gap, Near, Outcome};
+pub use outcome::{Difference, Gap, Near, Outcome, Place};
 
-use crate::log::{Direction, Ending, Entry, LogReader, ReadError, Trailer};
+use crate::log::{Ending, Entry, Header, LaneId, LogReader, ReadError, Trailer};
 use replay::Replay;
 
 /// Verifies the log at `path` and prints the result: one line or, for a difference, its
@@ -50,24 +50,34 @@ pub fn run(path: &Path, json: bool) -> anyhow::Result<u8> {
 
 /// Replays a log. Memory is bounded by the packets that the run held at one time.
 pub fn verify<R: Read>(mut log: LogReader<R>) -> Result<Outcome, ReadError> {
-    let header = log.header().clone();
-    let mut replays = [
-        Replay::new(Direction::Up, &header.up).map_err(|error| refused("up", &error))?,
-        Replay::new(Direction::Down, &header.down).map_err(|error| refused("down", &error))?,
-    ];
+    let mut replays = replays(log.header())?;
     loop {
         match log.read()? {
-            Entry::Record(direction, record) => {
-                let replay = &mut replays[direction.index()];
+            Entry::Record(lane, record) => {
+                let replay = &mut replays[lane.direction.index()][lane.at()];
                 replay.record(&record);
                 if replay.differs() {
-                    return Ok(look_ahead(log, &mut replays, direction));
+                    return Ok(look_ahead(log, &mut replays, lane));
                 }
             }
             Entry::End(Ending::Trailer(trailer)) => return Ok(end(&mut replays, Some(&trailer))),
             Entry::End(Ending::CutOff) => return Ok(end(&mut replays, None)),
         }
     }
+}
+
+/// Of every lane, by direction and index.
+type Replays = [Vec<Replay>; 2];
+
+fn replays(header: &Header) -> Result<Replays, ReadError> {
+    let mut replays = [Vec::new(), Vec::new()];
+    for lane in header.lane_ids() {
+        let direction = lane.direction;
+        let replay = Replay::new(lane, header.direction(direction))
+            .map_err(|error| refused(direction.name(), &error))?;
+        replays[direction.index()].push(replay);
+    }
+    Ok(replays)
 }
 
 /// Status of a file that is not readable as a log.
@@ -77,16 +87,12 @@ const UNREADABLE: u8 = 2;
 const LOOK_AHEAD: usize = 4096;
 
 /// Reads on after a difference until a few fates from both sides are there to be shown.
-fn look_ahead<R: Read>(
-    mut log: LogReader<R>,
-    replays: &mut [Replay; 2],
-    direction: Direction,
-) -> Outcome {
-    let replay = &mut replays[direction.index()];
+fn look_ahead<R: Read>(mut log: LogReader<R>, replays: &mut Replays, lane: LaneId) -> Outcome {
+    let replay = &mut replays[lane.direction.index()][lane.at()];
     for _ in 0..LOOK_AHEAD {
         // Whatever ends the log, the difference found before is the answer.
         let Ok(Entry::Record(of, record)) = log.read() else { break };
-        if of == direction {
+        if of == lane {
             replay.record(&record);
             if replay.is_shown() {
                 break;
@@ -96,32 +102,29 @@ fn look_ahead<R: Read>(
     replay.difference().map_or_else(|| end(replays, None), Outcome::Different)
 }
 
-/// Ends both replays and compares how they ended.
-fn end(replays: &mut [Replay; 2], trailer: Option<&Trailer>) -> Outcome {
+/// Ends all replays and compares how they ended.
+fn end(replays: &mut Replays, trailer: Option<&Trailer>) -> Outcome {
     let mut gaps = Vec::new();
-    for (replay, direction) in replays.iter_mut().zip(Direction::BOTH) {
-        let logged = trailer.map(|trailer| trailer.direction(direction));
+    for replay in replays.iter_mut().flatten() {
+        let logged = trailer.and_then(|trailer| trailer.lane(replay.lane()));
         let whole = logged.filter(|logged| logged.unwritten == 0);
         if let Some(logged) = whole.and_then(|logged| logged.end.as_ref()) {
             replay.finish(logged);
         } else {
             replay.finish_prefix();
-            gaps.push(Gap::new(direction, replay.compared_up_to(), trailer));
+            gaps.push(replay.gap(trailer));
         }
         if let Some(difference) = replay.difference() {
             return Outcome::Different(difference);
         }
     }
     if gaps.is_empty() && trailer.is_some_and(|trailer| !trailer.complete) {
-        let gap = |(replay, direction): (&Replay, Direction)| {
-            Gap::new(direction, replay.compared_up_to(), trailer)
-        };
-        gaps.extend(replays.iter().zip(Direction::BOTH).map(gap));
+        gaps.extend(replays.iter().flatten().map(|replay| replay.gap(trailer)));
     }
     if !gaps.is_empty() {
         return Outcome::Incomplete(gaps);
     }
-    let ends = replays.each_ref().map(Replay::snapshot);
+    let ends: Vec<_> = replays.iter().flatten().map(Replay::snapshot).collect();
     let sum = |count: fn(&Snapshot) -> u64| ends.iter().map(count).sum();
     Outcome::Identical {
         packets: sum(|end| end.packets_in),

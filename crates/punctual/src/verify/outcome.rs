@@ -24,12 +24,21 @@ pub enum Outcome {
     Incomplete(Vec<Gap>),
 }
 
+/// Where in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The direction.
+    pub direction: Direction,
+    /// Its lane, where it has several.
+    pub lane: Option<u8>,
+}
+
 /// The first difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Where.
-    pub direction: Direction,
-    /// The packet's number in its direction, from 1; `None` when it is about no packet.
+    pub place: Place,
+    /// The packet's number in its lane, from 1; `None` when it is about no packet.
     pub packet: Option<u64>,
     /// What differs.
     pub field: String,
@@ -50,11 +59,11 @@ pub struct Near {
     pub fate: String,
 }
 
-/// What an incomplete log lacks of one direction.
+/// What an incomplete log lacks of one lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// Which.
-    pub direction: Direction,
+    pub place: Place,
     /// The highest packet number with a fate in the log.
     pub up_to: u64,
     /// Records that were not written; `None` when nobody was left to count them.
@@ -77,7 +86,8 @@ impl Outcome {
             }),
             Self::Different(difference) => json!({
                 "outcome": "different",
-                "direction": difference.direction.name(),
+                "direction": difference.place.direction.name(),
+                "lane": difference.place.lane,
                 "packet": difference.packet,
                 "field": difference.field,
                 "log": difference.logged,
@@ -121,7 +131,7 @@ impl fmt::Display for Outcome {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "different: direction {}", self.direction.name())?;
+        write!(f, "different: direction {}", self.place)?;
         if let Some(packet) = self.packet {
             write!(f, ", packet {packet}")?;
         }
@@ -133,6 +143,14 @@ impl fmt::Display for Difference {
     }
 }
 
+/// The direction's name, and the lane where there are several.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.direction.name())?;
+        self.lane.map_or(Ok(()), |lane| write!(f, ", lane {lane}"))
+    }
+}
+
 impl Near {
     pub(super) fn new(side: &'static str, fate: String) -> Self {
         Self { side, fate }
@@ -140,24 +158,25 @@ impl Near {
 }
 
 impl Gap {
-    /// Of a direction compared up to packet number `up_to`.
-    pub(super) fn new(direction: Direction, up_to: u64, trailer: Option<&Trailer>) -> Self {
+    /// Of a lane compared up to packet number `up_to`, of which a trailer counts the records that
+    /// were not written.
+    pub(super) fn new(place: Place, up_to: u64, trailer: Option<(&Trailer, u64)>) -> Self {
         let killed = "the run was killed, or the disk had no room left for the log's end";
-        let Some(trailer) = trailer else {
-            return Self { direction, up_to, unwritten: None, cause: killed.to_owned() };
+        let Some((trailer, unwritten)) = trailer else {
+            return Self { place, up_to, unwritten: None, cause: killed.to_owned() };
         };
-        let unwritten = trailer.direction(direction).unwritten;
         let cause = match &trailer.error {
             Some(error) => error.clone(),
             None if unwritten > 0 => "the ring was full".to_owned(),
             None => "the run broke off before it ended this direction".to_owned(),
         };
-        Self { direction, up_to, unwritten: Some(unwritten), cause }
+        Self { place, up_to, unwritten: Some(unwritten), cause }
     }
 
     fn to_json(&self) -> Value {
         json!({
-            "direction": self.direction.name(),
+            "direction": self.place.direction.name(),
+            "lane": self.place.lane,
             "identical_up_to_packet": self.up_to,
             "unwritten": self.unwritten,
             "cause": self.cause,
@@ -167,8 +186,8 @@ impl Gap {
 
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (up_to, direction) = (self.up_to, self.direction.name());
-        write!(f, "identical up to packet {up_to} of direction {direction}; ")?;
+        let (up_to, place) = (self.up_to, self.place);
+        write!(f, "identical up to packet {up_to} of direction {place}; ")?;
         match self.unwritten {
             Some(unwritten) => write!(f, "{unwritten} records were not written")?,
             None => f.write_str("what came after was not written")?,

@@ -6,15 +6,18 @@ use punctual_sched::trace::Trace;
 use punctual_sched::{Change, ConfigError, Instant, Link, Snapshot};
 
 use super::fate::{Fate, nanos};
-use super::outcome::{Difference, Near};
+use super::outcome::{Difference, Gap, Near, Place};
 use crate::log::{
-    Arrival, Departure, Direction, DirectionHeader, Dropped, EndRecord, Record, SnapshotRecord,
+    Arrival, Departure, DirectionHeader, Dropped, EndRecord, LaneId, Record, SnapshotRecord,
+    Trailer,
 };
 
 /// A link fed from a log, its fates compared with those of the log.
 #[derive(Debug)]
 pub(super) struct Replay {
-    direction: Direction,
+    lane: LaneId,
+    /// Whether the direction has more lanes than this.
+    divided: bool,
     link: Link,
     /// The latest time given to the link.
     now: Instant,
@@ -46,11 +49,14 @@ const SHOWN: usize = 3;
 const MAX_AHEAD: usize = 1 << 22;
 
 impl Replay {
-    pub(super) fn new(direction: Direction, header: &DirectionHeader) -> Result<Self, ConfigError> {
+    /// Of a lane of the direction that `header` describes.
+    pub(super) fn new(lane: LaneId, header: &DirectionHeader) -> Result<Self, ConfigError> {
         let now = Instant::from_nanos(header.start_ns);
-        let link = Link::new(&header.config()?, header.seed, now)?;
+        let seed = header.seeds().nth(lane.at()).unwrap_or(header.seed);
+        let link = Link::new(&header.config()?, seed, now)?;
         Ok(Self {
-            direction,
+            lane,
+            divided: header.lane_count() > 1,
             link,
             now,
             arrivals: 0,
@@ -118,9 +124,21 @@ impl Replay {
         self.link.snapshot()
     }
 
-    /// The highest packet number with a fate that was compared.
-    pub(super) fn compared_up_to(&self) -> u64 {
-        self.departures.compared_up_to.max(self.dropped.compared_up_to)
+    /// Which lane it is of.
+    pub(super) fn lane(&self) -> LaneId {
+        self.lane
+    }
+
+    fn place(&self) -> Place {
+        Place { direction: self.lane.direction, lane: self.divided.then_some(self.lane.index) }
+    }
+
+    /// What the log lacks of this lane.
+    pub(super) fn gap(&self, trailer: Option<&Trailer>) -> Gap {
+        let up_to = self.departures.compared_up_to.max(self.dropped.compared_up_to);
+        let unwritten =
+            trailer.and_then(|trailer| trailer.lane(self.lane)).map(|end| end.unwritten);
+        Gap::new(self.place(), up_to, trailer.zip(unwritten))
     }
 
     pub(super) fn differs(&self) -> bool {
@@ -139,8 +157,8 @@ impl Replay {
         // `other` is set only while nothing else differs, so it comes first.
         self.other
             .clone()
-            .or_else(|| self.departures.difference(self.direction))
-            .or_else(|| self.dropped.difference(self.direction))
+            .or_else(|| self.departures.difference(self.place()))
+            .or_else(|| self.dropped.difference(self.place()))
     }
 
     fn arrive(&mut self, arrival: &Arrival) {
@@ -205,7 +223,7 @@ impl Replay {
             return;
         }
         self.other = Some(Difference {
-            direction: self.direction,
+            place: self.place(),
             packet,
             field: field.to_owned(),
             logged,
@@ -270,7 +288,7 @@ impl<T: Fate> Stream<T> {
         self.logged.len().min(self.replayed.len()) > SHOWN
     }
 
-    fn difference(&self, direction: Direction) -> Option<Difference> {
+    fn difference(&self, place: Place) -> Option<Difference> {
         if !self.broken {
             return None;
         }
@@ -288,7 +306,7 @@ impl<T: Fate> Stream<T> {
         near.extend(side("log", &self.logged));
         near.extend(side("replay", &self.replayed));
         Some(Difference {
-            direction,
+            place,
             packet: logged.or(replayed).map(Fate::sequence),
             field: field.to_owned(),
             logged: expected,

@@ -5,11 +5,16 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use punctual::export::{COLUMNS, Format, Request, export};
-use punctual::log::{Direction, Record, SnapshotRecord};
+use punctual::log::{
+    BlockWriter, Direction, DirectionEnd, DirectionHeader, EndRecord, Epoch, Header, LaneId,
+    Record, SnapshotRecord,
+};
 use punctual_sched::trace::{Course, Schedule, Step, Timeline, Trace};
-use punctual_sched::{Change, Duration, Instant, Rate};
+use punctual_sched::{Change, Duration, Instant, LinkConfig, Rate, Snapshot};
 
-use crate::made::{EPOCH_UNIX_NS, export_of, exported, log_of, one_of_each, request};
+use crate::made::{
+    EPOCH_UNIX_NS, arrival, departure, export_of, exported, log_of, one_of_each, request,
+};
 use crate::rewrite::parts;
 use crate::run::{SCENARIOS, Scenario};
 
@@ -268,6 +273,51 @@ fn every_parameter_that_can_change_has_lines() {
     let lines = ["rate,1mbit", "duplicate,\"5%,20%\"", "queue,fq"];
     let expected = lines.map(|line| format!("5,{unix},up,{line}"));
     assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), expected);
+}
+
+/// A log whose direction up has two lanes: two packets on the first, of which the second is held, one
+/// on the other, and a change that both make.
+fn log_of_lanes() -> Vec<u8> {
+    let config = LinkConfig::parse("delay=1ms", "test").unwrap();
+    let direction = DirectionHeader::new(&config, 1, Instant::ZERO);
+    let up = DirectionHeader { lanes: vec![9], ..direction.clone() };
+    let header = Header::new("lanes", Epoch::default(), up, direction);
+    let mut log = Vec::new();
+    let mut writer = BlockWriter::start(&mut log, &header).unwrap();
+    for index in [0, 1] {
+        let lane = LaneId { direction: Direction::Up, index };
+        let change = Change::from_words("delay=2ms", "test").unwrap();
+        writer.record(lane, &Record::Change { at: Instant::from_nanos(5), change });
+        writer.record(lane, &arrival(1000, 100, 1, index.into()));
+        writer.record(lane, &Record::Departure(departure(1)));
+    }
+    writer.record(Direction::Up, &arrival(2000, 100, 1, 0));
+    let end = EndRecord::new(Instant::from_nanos(1_000_000_000), &Snapshot::default());
+    let end = DirectionEnd { end: Some(end), unwritten: 0 };
+    writer.finish(&[vec![end.clone(); 2], vec![end]]).unwrap();
+    log
+}
+
+#[test]
+fn lanes_take_turns_in_the_numbers_of_packets() {
+    let log = log_of_lanes();
+    let numbers: Vec<_> = csv(&log)
+        .iter()
+        .map(|row| ["direction", "packet", "fate", "flow"].map(|name| row[name].clone()).join(" "))
+        .collect();
+    let expected = ["up 1 out 00000000", "up 2 out 00000001", "up 3 held 00000000"];
+    assert_eq!(numbers, expected);
+    let (_, summary) = exported(&log, &request(Format::Csv)).unwrap();
+    let counts = summary.survey.of(Direction::Up);
+    assert_eq!((counts.arrivals, counts.departures, counts.held, counts.changes), (3, 2, 1, 1));
+    assert!(summary.survey.is_whole(Direction::Up) && summary.survey.lack().is_none());
+    let frames = export_of(&log, Format::Pcapng);
+    let id = |packet: u64| {
+        let option =
+            [&5_u16.to_le_bytes()[..], &8_u16.to_le_bytes(), &packet.to_le_bytes()].concat();
+        frames.windows(option.len()).filter(|window| *window == option).count()
+    };
+    assert_eq!([1, 2, 3, 4].map(id), [2, 2, 1, 0], "in and out, or in alone");
 }
 
 #[test]

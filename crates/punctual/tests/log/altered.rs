@@ -98,7 +98,11 @@ fn any_altered_departure_shows_in_the_field_altered() {
                     continue;
                 }
                 assert_eq!(found.field, field, "{}: {found}", run.name);
-                assert_eq!((found.direction, found.packet), (direction, Some(number)), "{found}");
+                assert_eq!(
+                    (found.place.direction, found.packet),
+                    (direction, Some(number)),
+                    "{found}"
+                );
             }
         }
     }
@@ -214,7 +218,7 @@ fn a_difference_is_shown_with_its_neighbourhood() {
     let (number, due) = (fate.sequence, fate.due.as_nanos());
     fate.due = Instant::from_nanos(due + 1);
     let found = difference(altered, "due");
-    let direction = found.direction.name();
+    let direction = found.place.direction.name();
     let text = found.to_string();
     let first = format!(
         "different: direction {direction}, packet {number}, due: log {} ns, replay {due} ns",

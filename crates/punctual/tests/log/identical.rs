@@ -80,7 +80,7 @@ fn the_thread_writes_what_the_senders_were_told() {
     let path = std::env::temp_dir().join(format!("punctual-log-{}", std::process::id()));
     let (writer, senders) = LogWriter::create(&path, &run.header(), LogWriter::RING).unwrap();
     let mut told = Vec::new();
-    crate::run::send(&run, senders, &mut told);
+    crate::run::send(&run, crate::run::single(senders), &mut told);
     let summary = writer.finish().unwrap();
     let log = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -90,7 +90,7 @@ fn the_thread_writes_what_the_senders_were_told() {
     let mut read = [Vec::new(), Vec::new()];
     let ending = loop {
         match reader.read().unwrap() {
-            Entry::Record(direction, record) => read[direction.index()].push(record),
+            Entry::Record(lane, record) => read[lane.direction.index()].push(record),
             Entry::End(ending) => break ending,
         }
     };

@@ -91,8 +91,8 @@ fn a_full_disk_ends_the_log_and_the_rest_is_counted() {
             "incomplete: identical up to packet {} of direction {}; {} records were not written \
              because the disk was full",
             gap.up_to,
-            gap.direction.name(),
-            summary.unwritten[gap.direction.index()],
+            gap.place.direction.name(),
+            summary.unwritten[gap.place.direction.index()],
         ));
     }
     assert_eq!(Outcome::Incomplete(gaps).to_string(), lines.join("\n"));
@@ -154,7 +154,8 @@ fn a_full_ring_ends_one_direction_and_the_rest_is_counted() {
     let run = SCENARIOS[0];
     let mut links = run.links();
     let disk = Disk::with_room(usize::MAX);
-    let (writer, [mut up, down]) = LogWriter::start(disk.clone(), &run.header(), 256).unwrap();
+    let (writer, senders) = LogWriter::start(disk.clone(), &run.header(), 256).unwrap();
+    let [mut up, down] = crate::run::single(senders);
     // Nobody can write while this is held: the thread stops at its first block.
     let held = disk.file.lock().unwrap();
     let (mut at, mut told) = (START, 0);
@@ -189,7 +190,7 @@ fn send_one(link: &mut Link, sender: &mut LogSender, at: Instant) -> u64 {
 fn senders_that_are_dropped_leave_a_log_that_says_so() {
     let disk = Disk::with_room(usize::MAX);
     let (writer, senders) = LogWriter::start(disk.clone(), &SCENARIOS[0].header(), 16).unwrap();
-    drop::<[LogSender; 2]>(senders);
+    drop::<[Vec<LogSender>; 2]>(senders);
     let summary = writer.finish().unwrap();
     assert!(!summary.complete);
     let text = outcome(&disk.contents()).to_string();

@@ -9,6 +9,7 @@ mod changes;
 mod hostile;
 mod identical;
 mod incomplete;
+mod lanes;
 mod rewrite;
 mod run;
 mod traces;

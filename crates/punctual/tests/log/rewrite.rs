@@ -18,7 +18,7 @@ pub(crate) fn parts(log: &[u8]) -> Parts {
     let mut records = Vec::new();
     loop {
         match reader.read().unwrap() {
-            Entry::Record(direction, record) => records.push((direction, record)),
+            Entry::Record(lane, record) => records.push((lane.direction, record)),
             Entry::End(Ending::Trailer(trailer)) => {
                 let ends = [trailer.up, trailer.down]
                     .map(|end| DirectionEnd { end: end.end, unwritten: end.unwritten });

@@ -246,6 +246,14 @@ impl Random {
     }
 }
 
+/// The senders of directions with one lane each.
+pub(crate) fn single(senders: [Vec<LogSender>; 2]) -> [LogSender; 2] {
+    senders.map(|mut lanes| {
+        assert_eq!(lanes.len(), 1);
+        lanes.remove(0)
+    })
+}
+
 /// Runs `scenario` with the records going through senders; `told` gets what they were told.
 pub(crate) fn send(
     scenario: &Scenario,

@@ -173,7 +173,7 @@ fn senders_log_what_a_link_is_told_to_follow() {
     let header = Header::new("sent", Epoch::default(), of(7), of(8));
     let path = std::env::temp_dir().join(format!("punctual-traced-{}", std::process::id()));
     let (writer, senders) = LogWriter::create(&path, &header, 64).unwrap();
-    for mut sender in senders {
+    for mut sender in senders.into_iter().flatten() {
         let mut link = Link::new(&up, 7, START).unwrap();
         let trace = deliveries();
         link.follow(Some(trace.clone()), START).unwrap();
@@ -187,7 +187,7 @@ fn senders_log_what_a_link_is_told_to_follow() {
     assert_eq!(reader.header().down.trace, Some(steps()));
     let trace = Some(Box::new(deliveries()));
     let expected = Record::Follow { at: START, trace };
-    assert_eq!(reader.read().unwrap(), Entry::Record(Direction::Up, expected));
+    assert_eq!(reader.read().unwrap(), Entry::Record(Direction::Up.into(), expected));
 }
 
 #[test]

@@ -23,21 +23,28 @@ impl Packet {
     }
 }
 
-/// All packets of one direction, in order of arrival.
+/// All packets of one direction, in order of arrival on each of its lanes.
 pub(crate) fn packets(ended: &Ended, wanted: Direction) -> Vec<Packet> {
     let mut reader = LogReader::open(&ended.file("log")).unwrap();
     let mut packets: Vec<Packet> = Vec::new();
-    let index = |sequence: u64| usize::try_from(sequence).unwrap() - 1;
+    // Of each lane, where its packets are.
+    let mut lanes: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
+    let index = |lane: &[usize], sequence: u64| lane[usize::try_from(sequence).unwrap() - 1];
     loop {
         match reader.read().unwrap() {
-            Entry::Record(direction, record) if direction == wanted => match record {
+            Entry::Record(lane, record) if lane.direction == wanted => match record {
                 Record::Arrival(arrival) => {
+                    lanes.entry(lane.index).or_default().push(packets.len());
                     packets.push(Packet { arrival, departures: Vec::new(), drops: Vec::new() });
                 }
                 Record::Departure(departure) => {
-                    packets[index(departure.sequence)].departures.push(departure);
+                    let lane = lanes.entry(lane.index).or_default();
+                    packets[index(lane, departure.sequence)].departures.push(departure);
                 }
-                Record::Drop(drop) => packets[index(drop.sequence)].drops.push(drop),
+                Record::Drop(drop) => {
+                    let lane = lanes.entry(lane.index).or_default();
+                    packets[index(lane, drop.sequence)].drops.push(drop);
+                }
                 Record::Change { .. } | Record::Follow { .. } => {}
             },
             Entry::Record(..) => {}

@@ -13,6 +13,7 @@ mod counts;
 mod disciplines;
 mod exported;
 mod harness;
+mod lanes;
 mod logged;
 mod odd_packets;
 mod play;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     tests.extend(bad_luck::tests());
     tests.extend(control::tests());
     tests.extend(play::tests());
+    tests.extend(lanes::tests());
     tests.extend(surroundings::tests());
     let code = support::run(&tests, trial);
     harness::tidy();

@@ -299,7 +299,9 @@ fn departures(ended: &Ended) -> Vec<Departure> {
     let mut departures = Vec::new();
     loop {
         match reader.read().unwrap() {
-            Entry::Record(Direction::Up, Record::Departure(departure)) => {
+            Entry::Record(lane, Record::Departure(departure))
+                if lane.direction == Direction::Up =>
+            {
                 departures.push(departure);
             }
             Entry::Record(..) => {}

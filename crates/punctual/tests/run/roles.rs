@@ -1,15 +1,18 @@
 //! What this test does as the command or the peer of a run, where the bundled traffic will not.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use punctual_linux::clock::monotonic;
 use punctual_linux::fault::Faults;
 use punctual_linux::lab::{Lab, LabConfig};
 use punctual_linux::namespace::user;
 use punctual_linux::traffic::{EchoServer, EcnSocket, RoundTripsConfig, round_trips};
+use punctual_linux::wait::sleep_until;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Plays the role that the first argument names, if it names one.
@@ -21,6 +24,8 @@ pub(crate) fn dispatch() -> Option<ExitCode> {
         ("send-empty", [target, count]) => send_empty(target, count),
         ("count", [address]) => count(address),
         ("count-ce", [address]) => count_ce(address),
+        ("send-flows", [target, flows, count, size]) => send_flows(target, flows, (count, size)),
+        ("receive-flows", [address]) => receive_flows(address),
         ("bare", [probes]) => bare(probes),
         ("half-line", [socket]) => half_line(socket),
         _ => Err(format!("unknown role {role} {arguments:?}").into()),
@@ -84,6 +89,53 @@ fn count_ce(address: &str) -> Played {
         silent = if received == before { silent + 1 } else { 0 };
     }
     println!("{}", serde_json::json!({ "received": received, "ce": ce }));
+    Ok(())
+}
+
+/// Sends `count` numbered datagrams on each of some flows, which take turns.
+fn send_flows(target: &str, flows: &str, (count, size): (&str, &str)) -> Played {
+    let target: SocketAddr = target.parse()?;
+    let any: SocketAddr =
+        if target.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
+    let sockets = (0..flows.parse()?).map(|_: u32| UdpSocket::bind(any));
+    let sockets = sockets.collect::<io::Result<Vec<_>>>()?;
+    let mut payload = vec![0; size.parse()?];
+    for number in 0..count.parse::<u32>()? {
+        payload[..4].copy_from_slice(&number.to_be_bytes());
+        for socket in &sockets {
+            socket.send_to(&payload, target)?;
+        }
+        sleep_until(monotonic() + punctual_sched::Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// Receives what `send_flows` sends until none came for half a second after the first; prints
+/// datagrams, flows, and datagrams that came after a later one of their flow.
+fn receive_flows(address: &str) -> Played {
+    let socket = UdpSocket::bind(address)?;
+    let (mut received, mut out_of_order) = (0_u64, 0_u64);
+    let mut latest = BTreeMap::new();
+    let mut buffer = vec![0; 65_536];
+    socket.set_read_timeout(Some(Duration::from_secs(20)))?;
+    loop {
+        match socket.recv_from(&mut buffer) {
+            Ok((_, from)) => {
+                let number = u32::from_be_bytes(buffer[..4].try_into()?);
+                received += 1;
+                out_of_order += u64::from(latest.get(&from).is_some_and(|last| number < *last));
+                latest.insert(from, number);
+                socket.set_read_timeout(Some(Duration::from_millis(500)))?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let flows = latest.len();
+    let result = serde_json::json!({
+        "received": received, "flows": flows, "out_of_order": out_of_order,
+    });
+    println!("{result}");
     Ok(())
 }
 

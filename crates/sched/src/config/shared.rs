@@ -1,7 +1,7 @@
 //! Whether flows can be served apart from one another.
 
 use super::{ConfigError, LinkConfig, QueueKind};
-use crate::impair::{Impair, Loss, Reorder};
+use crate::impair::{Correlated, Impair, Loss, Reorder};
 use crate::units::{Probability, Rate};
 
 /// What ties the packets of different flows together: a parameter, and why.
@@ -9,7 +9,7 @@ use crate::units::{Probability, Rate};
 pub struct Shared {
     /// Its dotted name.
     pub parameter: &'static str,
-    /// What of it is one for all flows, as the rest of a sentence about it.
+    /// Why, as the rest of a sentence about it.
     pub why: &'static str,
 }
 
@@ -22,7 +22,8 @@ impl LinkConfig {
     /// `hold`, which several links get in equal parts ([`Self::divided`]), and the wait by which
     /// `jitter` keeps order, which is then among fewer packets.
     pub fn shared(&self) -> Option<Shared> {
-        // Without `..`: whoever adds a parameter has to say here what it shares.
+        // Without `..`: whoever adds a parameter has to say here what it shares. Those of a discipline
+        // mean nothing without it, and `netem.*` nothing without `impair=netem`.
         let Self {
             rate,
             framing: _,
@@ -42,10 +43,8 @@ impl LinkConfig {
             duplicate,
             corrupt,
             impair,
-            // Of `impair=netem` only.
             netem: _,
             queue,
-            // Of their `queue` only.
             dualpi2: _,
             codel: _,
             fq_codel: _,
@@ -59,24 +58,24 @@ impl LinkConfig {
             trace_options,
             trace,
         } = self;
-        let correlated = |correlation: Probability| correlation != Probability::ZERO;
+        let draws = draws(*jitter_correlation, loss, (*duplicate, *corrupt), *reorder);
         [
-            (trace.is_some() || trace_options.file.is_some(), "trace", "gives what it has to all"),
-            (*rate != Rate::UNLIMITED, "rate", "is one bottleneck for all"),
-            (nic.is_some(), "nic", "is one bottleneck for all"),
-            (burst.is_some(), "burst", "is one bucket of tokens for all"),
-            (peakrate.is_some(), "peakrate", "is one bottleneck for all"),
-            (*queue != QueueKind::Fifo, "queue", "is one discipline for all"),
-            (limit.is_some() || derived_limit.is_some(), "limit", "is of one queue for all"),
-            (*impair != Impair::Own, "impair", "is one stage for all"),
-            (slot.is_some(), "slot", "counts the packets of all"),
-            (correlated(*jitter_correlation), "jitter", "follows the packet before"),
-            (!loss_is_independent(loss), "loss", "follows the packet before"),
-            (correlated(duplicate.correlation), "duplicate", "follows the packet before"),
-            (correlated(corrupt.correlation), "corrupt", "follows the packet before"),
-            (!reorder_is_independent(*reorder), "reorder", "follows the packets before"),
+            (
+                trace.is_some() || trace_options.file.is_some(),
+                "trace",
+                "gives what it has to all flows",
+            ),
+            (*rate != Rate::UNLIMITED, "rate", "is one bottleneck for all flows"),
+            (nic.is_some(), "nic", "is one bottleneck for all flows"),
+            (burst.is_some(), "burst", "is one bucket of tokens for all flows"),
+            (peakrate.is_some(), "peakrate", "is one bottleneck for all flows"),
+            (*queue != QueueKind::Fifo, "queue", "is one discipline for all flows"),
+            (limit.is_some() || derived_limit.is_some(), "limit", "is of one queue for all flows"),
+            (*impair != Impair::Own, "impair", "is one stage for all flows"),
+            (slot.is_some(), "slot", "counts the packets of all flows"),
         ]
         .into_iter()
+        .chain(draws)
         .find_map(|(shared, parameter, why)| shared.then_some(Shared { parameter, why }))
     }
 
@@ -86,7 +85,7 @@ impl LinkConfig {
         Err(ConfigError::new(
             parameter,
             format!(
-                "it {why} flows, and several threads serve this direction's: a run has to start with \
+                "it {why}, and several threads serve this direction's flows: a run has to start with \
                  it, or with one thread for each direction"
             ),
         ))
@@ -98,6 +97,23 @@ impl LinkConfig {
         let hold_limit = (self.hold_limit / u64::from(links.max(1))).max(1);
         Self { hold_limit, ..self.clone() }
     }
+}
+
+/// Draws that depend on those for packets before: whether, the parameter, and why that is shared.
+fn draws(
+    jitter: Probability,
+    loss: &Loss,
+    (duplicate, corrupt): (Correlated, Correlated),
+    reorder: Reorder,
+) -> [(bool, &'static str, &'static str); 5] {
+    let correlated = |correlation: Probability| correlation != Probability::ZERO;
+    [
+        (correlated(jitter), "jitter", BEFORE),
+        (!loss_is_independent(loss), "loss", BEFORE),
+        (correlated(duplicate.correlation), "duplicate", BEFORE),
+        (correlated(corrupt.correlation), "corrupt", BEFORE),
+        (!reorder_is_independent(reorder), "reorder", BEFORE),
+    ]
 }
 
 fn loss_is_independent(loss: &Loss) -> bool {
@@ -115,6 +131,8 @@ fn reorder_is_independent(reorder: Reorder) -> bool {
         Reorder::Skip { correlation, gap, .. } => correlation == Probability::ZERO && gap <= 1,
     }
 }
+
+const BEFORE: &str = "follows the packets before, whosever they are";
 
 #[cfg(test)]
 mod tests {
@@ -242,10 +260,10 @@ mod tests {
         assert_eq!(departures(&mut one), together);
         let [mut sum, other] = several.map(|link| link.snapshot());
         sum.add(&other);
-        assert!(sum.held_peak_bytes >= one.snapshot().held_peak_bytes);
-        assert_eq!(
-            Snapshot { held_peak_bytes: 0, ..sum },
-            Snapshot { held_peak_bytes: 0, ..one.snapshot() }
-        );
+        let one = one.snapshot();
+        assert!(sum.held_peak_bytes >= one.held_peak_bytes && sum.packets_out == 1_000);
+        let without_peaks =
+            |snapshot| Snapshot { held_peak_bytes: 0, backlog_peak_bytes: 0, ..snapshot };
+        assert_eq!(without_peaks(sum), without_peaks(one));
     }
 }

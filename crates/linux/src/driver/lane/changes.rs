@@ -127,6 +127,9 @@ impl<A: Account> Lane<A> {
         let at = self.latest();
         // To begin anew is news; to stop where nothing is followed is none.
         let changed = trace.is_some() || self.link.config().trace.is_some();
+        if self.divided {
+            self.link.config().following(trace.cloned()).check_divided()?;
+        }
         if changed {
             self.link.follow_as(trace.cloned(), at)?;
             self.changed(at);

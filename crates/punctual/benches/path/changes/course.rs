@@ -30,7 +30,7 @@ impl Course {
         loop {
             let record = match reader.read()? {
                 Entry::End(_) => return Ok(course),
-                Entry::Record(Direction::Up, record) => record,
+                Entry::Record(lane, record) if lane.direction == Direction::Up => record,
                 Entry::Record(..) => continue,
             };
             match record {
