@@ -1,7 +1,7 @@
 //! The report in at most ten entries of at most 100 columns, for people; what takes more goes on
 //! below itself.
 
-use super::{Delays, Direction, Host, Report, Run};
+use super::{Change, Delays, Direction, Host, Report, Run};
 use crate::distribution::Distribution;
 use crate::lateness::Lateness;
 use crate::units::{
@@ -108,10 +108,18 @@ fn figure_lines(report: &Report) -> Vec<String> {
     lines
 }
 
-/// The rate, and the link's own where it has one: `19.08 Mbit/s of 20mbit`.
+/// The rate, and the link's own where it has one for all of the run: `19.08 Mbit/s of 20mbit`.
 fn carried(direction: &Direction) -> String {
     let asked = direction.link.get("rate").filter(|asked| *asked != "unlimited");
+    let decides = |name: &str| name == "rate" || name == "trace";
+    let paces = |change: &&Change| change.values.keys().any(|name| decides(name));
+    let changes = direction.changes_omitted + direction.changes.iter().filter(paces).count() as u64;
     match (direction.rate.frame_bps, asked) {
+        (Some(bps), _) if changes == 1 => format!("{} with 1 change", rate(bps)),
+        (Some(bps), _) if changes > 0 => format!("{} with {} changes", rate(bps), count(changes)),
+        (Some(bps), _) if direction.link.contains_key("trace") => {
+            format!("{} along its trace", rate(bps))
+        }
         (None, Some(asked)) if asked == PAUSE => "paused".into(),
         (Some(bps), Some(asked)) => format!("{} of {asked}", rate(bps)),
         (Some(bps), None) => rate(bps),

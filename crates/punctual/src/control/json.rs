@@ -52,8 +52,10 @@ impl<'de> Visitor<'de> for Reader {
         Ok(Json::Other(if value { "true" } else { "false" }))
     }
 
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Json, E> {
-        Ok(Json::Other("a fraction"))
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Json, E> {
+        // A whole number beyond 64 bits comes as one, too.
+        let is_large = value.abs() >= I64_RANGE;
+        Ok(Json::Other(if is_large { "a number out of range" } else { "a fraction" }))
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Json, E> {
@@ -92,3 +94,5 @@ impl<'de> Visitor<'de> for Reader {
 /// Of one object: several times the parameters of two directions. The search for a key that is there
 /// twice goes through all of them.
 const MOST_KEYS: usize = 1_000;
+/// From here on no 64 bits hold every negative whole number.
+const I64_RANGE: f64 = 9_223_372_036_854_775_808.0;

@@ -148,6 +148,9 @@ fn follow(entries: Vec<(String, Json)>) -> Result<Verb, ConfigError> {
         if value.len() > LONGEST_NAME {
             return Err(ConfigError::new(place, format!("longer than {LONGEST_NAME} bytes")));
         }
+        if value.chars().any(char::is_control) {
+            return Err(ConfigError::new(place, "has control characters in it"));
+        }
         match key.as_str() {
             "direction" => directions = Some(directions_of(&value, &place)?),
             known if known == "trace" || known.starts_with("trace.") => {
@@ -301,6 +304,10 @@ mod tests {
             (r#"{"show":{"way":1}}"#, "show.way: unknown, expected \"direction\""),
             (r#"{"follow":{}}"#, "follow.direction: is missing, expected \"up\""),
             (r#"{"follow":{"direction":"up"}}"#, "follow.trace: is missing, expected the name"),
+            (
+                r#"{"follow":{"direction":"up","trace":"a\u001b[31m"}}"#,
+                "follow.trace: has control characters in it",
+            ),
             (r#"{"follow":{"direction":"left"}}"#, "follow.direction: expected \"up\""),
             (r#"{"follow":{"trace":[]}}"#, "follow.trace: a list, expected a text"),
             (r#"{"follow":{"trace":""}}"#, "follow.trace: nothing given"),
@@ -310,6 +317,8 @@ mod tests {
             (r#"{"follow":7}"#, "follow: a number, expected an object"),
             (r#"{"show":{},"id":[]}"#, "id: a list, expected a text or a whole number"),
             (r#"{"show":{},"id":1.5}"#, "id: a fraction"),
+            (r#"{"show":{},"id":-9223372036854775809}"#, "id: a number out of range"),
+            (r#"{"set":{"up.rate":18446744073709551616}}"#, "up.rate: a number out of range"),
             (r#"{"show":{},"id":1e999}"#, "request: number out of range"),
             (&deep, "request: a list, expected an object"),
             (&deep_object, "request: recursion limit exceeded at column"),

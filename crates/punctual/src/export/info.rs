@@ -2,6 +2,7 @@
 
 use std::io::{self, BufReader, Write, stdout};
 
+use anyhow::Context;
 use punctual_measure::units::{count, duration, visible};
 use punctual_sched::LinkConfig;
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ pub(super) fn run(options: &InfoOptions) -> Result<u8, Failure> {
     let text = if options.json { format!("{}\n", object(&survey)) } else { lines(&survey) };
     match stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-        written => Ok(written.map(|()| 0)?),
+        written => Ok(written.map(|()| 0).context("cannot write the result to stdout")?),
     }
 }
 
@@ -107,12 +108,13 @@ fn counted(counts: &Counts) -> String {
         if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
     let span = counts.span.map_or(0, |(first, last)| last.signed_since(first));
     format!(
-        "{} in, {} out, {} dropped{reasons}, {} without a fate, {} changes, {}",
+        "{} in, {} out, {} dropped{reasons}, {} without a fate, {} change{}, {}",
         count(counts.arrivals),
         count(counts.departures),
         count(drops),
         count(counts.held),
         count(counts.changes),
+        if counts.changes == 1 { "" } else { "s" },
         duration(span),
     )
 }

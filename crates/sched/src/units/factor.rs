@@ -84,6 +84,7 @@ mod tests {
         }
         assert_eq!("1.50".parse::<Factor>().unwrap().to_string(), "1.5");
         for (text, message) in [
+            ("1e9", "unknown unit \"e9\" in \"1e9\", expected none"),
             ("0", "\"0\" is less than 0.000001, the smallest factor"),
             ("0.0000001", "\"0.0000001\" is less than 0.000001, the smallest factor"),
             ("1000001", "\"1000001\" is more than 1000000"),

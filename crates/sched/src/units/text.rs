@@ -161,7 +161,10 @@ impl Kind {
         known.map(|&(_, factor)| factor).ok_or_else(|| UnitError::UnknownUnit {
             text: words::brief(text),
             unit: words::brief(unit),
-            hint: words::hint(unit, self.units.iter().map(|&(name, _)| name)),
+            hint: match self.units {
+                [] => "expected none".to_owned(),
+                units => words::hint(unit, units.iter().map(|&(name, _)| name)),
+            },
         })
     }
 
