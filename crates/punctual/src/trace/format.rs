@@ -89,6 +89,11 @@ impl Format {
         )
     }
 
+    /// Its delays are round-trip times.
+    pub fn holds_rtt(self) -> bool {
+        matches!(self, Self::LensPing | Self::WetlinksPing | Self::Errant | Self::Ntrace)
+    }
+
     pub(super) fn read(self, lines: Lines<'_>, hints: &Hints) -> Result<Parsed, Problem> {
         match self {
             Self::Punctual => formats::punctual::read(lines),
@@ -107,9 +112,9 @@ impl Format {
             Self::Ucc => formats::ucc::read(lines, hints),
             Self::Starlink => formats::starlink::read(lines),
             Self::LensIrtt => formats::lens::irtt(lines, hints),
-            Self::LensPing => formats::lens::ping(lines),
+            Self::LensPing => formats::lens::ping(lines, hints),
             Self::WetlinksIperf => formats::wetlinks::iperf(lines, hints),
-            Self::WetlinksPing => formats::wetlinks::ping(lines),
+            Self::WetlinksPing => formats::wetlinks::ping(lines, hints),
             Self::Errant => formats::errant::read(lines, hints),
             Self::Ntrace => formats::ntrace::read(lines, hints),
             Self::Cellreplay => formats::cellreplay::read(lines),
@@ -123,6 +128,15 @@ impl FromStr for Format {
     fn from_str(text: &str) -> Result<Self, String> {
         word(text, "format")
     }
+}
+
+/// What one direction has of a round-trip time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rtt {
+    /// Half of it, the other direction as much
+    Half,
+    /// All of it, the other direction nothing
+    Whole,
 }
 
 impl FromStr for Unit {

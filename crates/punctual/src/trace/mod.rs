@@ -3,6 +3,7 @@
 //! * [`read`]: any known format into one [`Timeline`]
 //! * [`Format`]: the formats, and how one is recognised
 //! * [`fluid`]: single deliveries as rates
+//! * [`merge`]: quantities of two timelines as one
 //! * [`Summary`]: what a timeline amounts to
 //! * [`write()`]: the program's own format, exact
 //! * [`run`]: `punctual trace check`, `convert` and `make`
@@ -18,6 +19,7 @@ mod format;
 mod formats;
 mod lines;
 pub mod make;
+mod merge;
 mod number;
 pub mod options;
 mod output;
@@ -36,7 +38,8 @@ use punctual_sched::trace::{Course, Opportunity, Timeline};
 pub(crate) use check::warnings;
 pub use error::{Missing, TraceError};
 pub use fluid::{WINDOW, fluid};
-pub use format::{Format, Unit};
+pub use format::{Format, Rtt, Unit};
+pub use merge::{MergeError, merge};
 pub(crate) use resolve::resolve;
 pub use summary::{Outage, PEAK, Summary};
 pub use write::write;
@@ -72,8 +75,17 @@ pub struct Hints {
     /// Seed of what is drawn while reading (netem-trace's normal distributions), in place of the
     /// file's own.
     pub seed: Option<u64>,
+    /// What becomes of round-trip times; else they are halved, with a warning.
+    pub rtt: Option<Rtt>,
     /// Nobody is told how far reading is.
     pub quiet: bool,
+}
+
+impl Hints {
+    /// What one direction has of a round-trip time of `nanos`.
+    fn of_rtt(&self, nanos: u64) -> u64 {
+        if self.rtt == Some(Rtt::Whole) { nanos } else { nanos / 2 }
+    }
 }
 
 /// A trace that was read.

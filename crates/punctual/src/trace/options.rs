@@ -7,7 +7,7 @@ use punctual_sched::Duration;
 use punctual_sched::trace::Opportunity;
 
 use super::make::MakeOptions;
-use super::{Format, Hints, Read, TraceError, Unit};
+use super::{Format, Hints, Read, Rtt, TraceError, Unit};
 use crate::failure::Failure;
 use crate::log::Direction;
 
@@ -49,9 +49,36 @@ pub struct ConvertOptions {
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true,
           default_missing_value = "10ms")]
     pub fluid: Option<Duration>,
+    /// What one direction has of round-trip times; needed where they are merged (default: half)
+    #[arg(long, value_enum)]
+    pub rtt: Option<Rtt>,
+    /// What is merged into the file.
+    #[command(flatten)]
+    pub merge: MergeOptions,
     /// File to write, replaced if it exists (default: stdout)
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
+}
+
+/// A second trace, and what it does not say by itself.
+#[derive(Args, Debug)]
+pub struct MergeOptions {
+    /// Trace that sets what the file does not, such as delays beside rates; both begin at 0, and the
+    /// file gives the span
+    #[arg(long, value_name = "FILE")]
+    pub merge: Option<PathBuf>,
+    /// Format of that trace (default: recognised)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        hide_possible_values = true,
+        requires = "merge"
+    )]
+    pub merge_format: Option<Format>,
+    /// What the rates of its time-throughput pairs count, per second
+    #[arg(long, value_enum, value_name = "UNIT", requires = "merge")]
+    pub merge_unit: Option<Unit>,
 }
 
 /// A trace file, and what it does not say by itself.
@@ -171,4 +198,5 @@ const CONVERT_HELP: &str = "\
 EXAMPLES
   punctual trace convert --direction down drive.csv -o drive.trace.csv
   punctual trace convert --fluid=20ms ATT-LTE-driving.up | head
-  punctual trace convert --unit kbit report.log";
+  punctual trace convert --unit kbit report.log
+  punctual trace convert --direction down speed.csv --merge ping.csv --rtt half -o both.csv";

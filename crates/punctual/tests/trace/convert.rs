@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
-use crate::{Directory, command, trace};
+use crate::{Directory, command, lines_of, trace};
 
 #[test]
 fn any_format_becomes_csv_that_reads_back_the_same() {
@@ -46,6 +46,126 @@ fn the_output_may_be_the_input_and_is_replaced() {
     assert!(text.contains("opportunity_bytes=1500 per_packet_bytes=0"), "{text}");
 }
 
+/// Round-trip times of a dish, a tenth of a second apart.
+const PING: &str = "timestamp,rtt\n1705744800.0,91.8\n1705744800.1,40.0\n1705744800.2,60.5\n";
+
+/// What a refused merge says, with the directory left out.
+fn refused(directory: &Directory, words: &str) -> String {
+    let place = directory.path("").to_str().unwrap().to_owned();
+    let words = words.split(' ').map(|word| word.replace('@', &place));
+    trace(["convert".to_owned()].into_iter().chain(words)).refusal().replace(&place, "")
+}
+
+#[test]
+fn rates_and_delays_of_two_files_with_other_steps_become_one_timeline() {
+    let directory = Directory::new();
+    let rates = directory.file("rates", "0 8\n0.15 4\n0.3 0\n");
+    let ping = directory.file("ping", PING);
+    let words = ["convert", "--unit", "mbit", &rates, "--merge", &ping];
+    let ended = trace(words.into_iter().chain(["--rtt", "half"]));
+    let head = "# punctual trace, version 1\n# span_ns=450000000 repeat=no\n\
+                time_ns,rate_bps,delay_ns,loss\n";
+    let half = "0,8000000,45900000,0%\n100000000,,20000000,0%\n150000000,4000000,,\n\
+                200000000,,30250000,0%\n300000000,0,,\n";
+    assert_eq!((ended.status, ended.stdout), (0, format!("{head}{half}")));
+    let ends = "ends after 300ms: its last values hold up to 450ms";
+    assert_eq!(ended.stderr, format!("punctual: {ping}: {ends}\n"));
+    let whole = trace(words.into_iter().chain(["--rtt", "whole"]));
+    assert!(
+        whole.stdout.contains("\n0,8000000,91800000,0%\n100000000,,40000000,0%\n"),
+        "{}",
+        whole.stdout
+    );
+    // The other way round the span is that of the delays.
+    let words = ["convert", &ping, "--merge", &rates, "--merge-unit", "mbit", "--rtt", "half"];
+    let ended = trace(words);
+    let half = half.replace("300000000,0,,\n", "");
+    let head = head.replace("450000000", "300000000");
+    assert_eq!((ended.status, ended.stdout.as_str()), (0, format!("{head}{half}").as_str()));
+    let cut = "lasts 450ms: what it has after 300ms is left out";
+    assert_eq!(ended.stderr, format!("punctual: {rates}: {cut}\n"));
+    let own = directory.file("own", &ended.stdout);
+    let json = trace(["check", "--json", &own]).json();
+    assert_eq!((&json["entries"], &json["delay"]["max_ns"]), (&4.into(), &45_900_000.into()));
+}
+
+#[test]
+fn what_becomes_of_round_trip_times_must_be_said_where_they_are_merged() {
+    let directory = Directory::new();
+    directory.file("ping", PING);
+    directory.file("rates", "# span=1s\ntime,rate\n0s,8mbit\n");
+    directory.file("delays", "# span=1s\ntime,delay\n0s,8ms\n");
+    let rtt = "ping: holds round-trip times, expected to be told what one direction has of them; \
+               say --rtt half or --rtt whole";
+    assert_eq!(refused(&directory, "@rates --merge @ping"), rtt);
+    assert_eq!(refused(&directory, "@ping --merge @rates"), rtt);
+    let none = "--rtt: there are no round-trip times";
+    assert_eq!(refused(&directory, "@rates --merge @delays --rtt half"), none);
+    assert_eq!(refused(&directory, "@rates --rtt whole"), none);
+    // One-way delays need no word, and a file alone is halved with a warning.
+    let file = |name: &str| directory.path(name).to_str().unwrap().to_owned();
+    let ended = trace(["convert", &file("rates"), "--merge", &file("delays")]);
+    assert!(ended.stdout.ends_with("time_ns,rate_bps,delay_ns\n0,8000000,8000000\n"));
+    assert_eq!((ended.status, ended.stderr.as_str()), (0, ""));
+    let alone = trace(["convert", &file("ping")]);
+    assert!(alone.stderr.contains("round-trip times are halved"), "{}", alone.stderr);
+    let told = trace(["convert", &file("ping"), "--rtt", "half"]);
+    assert_eq!((told.stdout, told.stderr.as_str()), (alone.stdout, ""));
+}
+
+#[test]
+fn a_merge_that_is_ambiguous_is_refused_by_name() {
+    let directory = Directory::new();
+    directory.file("ping", PING);
+    directory.file("bare", PING.strip_prefix("timestamp,rtt\n").unwrap());
+    directory.file("rates", "# span=1s\ntime,rate\n0s,8mbit\n");
+    directory.file("lossy", "# span=1s\ntime,rate,loss\n0s,8mbit,1%\n");
+    directory.file("losses", "# span=1s\ntime,loss\n0s,1%\n");
+    directory.file("up", "1\n5\n");
+    directory.file("pairs", "0 1\n1 1\n");
+    let both = |names: &str, what: &str| {
+        format!("{names}: both set the {what}, expected it in one of them")
+    };
+    for (words, expected) in [
+        ("@rates --merge @up", both("rates and up", "rate")),
+        ("@ping --merge @ping --rtt half", both("ping and ping", "delay")),
+        ("@ping --merge @lossy --rtt half", both("ping and lossy", "loss")),
+        (
+            "@up --merge @losses",
+            "up and losses: single deliveries cannot stand beside steps, expected rates; say --fluid"
+                .to_owned(),
+        ),
+        ("- --merge -", "--merge: stdin can be only one of the two files".to_owned()),
+    ] {
+        assert_eq!(refused(&directory, words), expected, "{words}");
+    }
+    let format = refused(&directory, "@rates --merge @bare");
+    assert!(format.ends_with("; say --merge-format"), "{format}");
+    let unit = refused(&directory, "@losses --merge @pairs");
+    assert!(unit.ends_with("; say --merge-unit"), "{unit}");
+    let alone = refused(&directory, "@losses --merge-unit mbit");
+    assert!(alone.contains("--merge"), "{alone}");
+}
+
+#[test]
+fn deliveries_become_rates_beside_delays_that_begin_anew() {
+    let directory = Directory::new();
+    let lines = lines_of(1..=30);
+    let (up, path) =
+        (directory.file("up", lines), "time_ns,delay_ns\n0,5000000\n8000000,6000000\n");
+    let path = directory.file("path", format!("# span_ns=16000000 repeat=yes\n{path}"));
+    let ended = trace(["convert", "--fluid", &up, "--merge", &path]);
+    assert_eq!(
+        ended.stdout,
+        "# punctual trace, version 1\n# span_ns=30000000 repeat=yes\ntime_ns,rate_bps,delay_ns\n\
+         0,12032000,5000000\n8000000,,6000000\n16000000,,5000000\n24000000,,6000000\n"
+    );
+    assert_eq!(
+        ended.stderr,
+        format!("punctual: {path}: ends after 16ms and begins anew, up to 30ms\n")
+    );
+}
+
 #[test]
 fn warnings_go_to_standard_error() {
     let directory = Directory::new();
@@ -59,7 +179,7 @@ fn warnings_go_to_standard_error() {
 #[test]
 fn a_reader_that_goes_early_is_no_failure() {
     let directory = Directory::new();
-    let lines: String = (1..100_000).flat_map(|n| [n.to_string(), "\n".to_owned()]).collect();
+    let lines = lines_of(1..100_000);
     let file = directory.file("up", lines);
     let mut child = command()
         .args(["convert", &file])

@@ -47,6 +47,11 @@ fn line(words: &str) -> Ended {
     trace(words.split(' '))
 }
 
+/// A packet delivery trace.
+fn lines_of(times: impl IntoIterator<Item = u64>) -> String {
+    times.into_iter().flat_map(|ms| [ms.to_string(), "\n".to_owned()]).collect()
+}
+
 fn command() -> Command {
     let mut command = Command::new(PUNCTUAL);
     command.arg("trace").stdin(Stdio::null());

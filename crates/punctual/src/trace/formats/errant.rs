@@ -9,7 +9,7 @@ use super::super::error::Problem;
 use super::super::format::Format;
 use super::super::lines::Lines;
 use super::stamp::Stamps;
-use super::{direction, half};
+use super::{direction, one_way};
 use crate::log::Direction;
 
 /// time,operator,country,technology,quality,download,upload,rtt: kbit/s and ms. Its scenarios
@@ -26,10 +26,10 @@ pub(in super::super) fn read(mut lines: Lines<'_>, hints: &Hints) -> Result<Pars
         let step = Step {
             at: stamps.read(&line, at)?,
             rate: Some(line.rate(rate, 1_000, "a rate in kbit/s")?),
-            delay: Some(half(&line, rtt)?),
+            delay: Some(one_way(&line, rtt, hints)?),
             loss: None,
         };
         stamped.push(step).map_err(|what| line.wrong(what))?;
     }
-    Ok(stamped.finish()?.warn(super::HALVED))
+    Ok(stamped.finish()?.warn_of_rtt(hints))
 }

@@ -9,7 +9,7 @@ use super::super::columns;
 use super::super::error::Problem;
 use super::super::format::Format;
 use super::super::lines::Lines;
-use super::{direction, half};
+use super::{direction, one_way};
 use crate::log::Direction;
 
 /// irtt: `NANOSECONDS,RTT,UPLINK,DOWNLINK` in ms. -1 is a probe lost in that direction; then the
@@ -39,8 +39,8 @@ pub(in super::super) fn irtt(mut lines: Lines<'_>, hints: &Hints) -> Result<Pars
     Ok(stamped.finish()?.warn("one-way delays are as good as the two clocks were"))
 }
 
-/// ping: `SECONDS,RTT` in ms, half of it each way; -1 is a lost probe.
-pub(in super::super) fn ping(mut lines: Lines<'_>) -> Result<Parsed, Problem> {
+/// ping: `SECONDS,RTT` in ms, half of it each way unless told; -1 is a lost probe.
+pub(in super::super) fn ping(mut lines: Lines<'_>, hints: &Hints) -> Result<Parsed, Problem> {
     let mut stamped = Stamped::default();
     while let Some(line) = lines.data()? {
         if is_header(line.number, line.text) {
@@ -51,11 +51,11 @@ pub(in super::super) fn ping(mut lines: Lines<'_>) -> Result<Parsed, Problem> {
         let mut step = Step { at, loss: Some(Probability::ONE), ..Step::default() };
         if !is_lost(rtt) {
             step.loss = Some(Probability::ZERO);
-            step.delay = Some(half(&line, rtt)?);
+            step.delay = Some(one_way(&line, rtt, hints)?);
         }
         stamped.push(step).map_err(|what| line.wrong(what))?;
     }
-    Ok(stamped.finish()?.warn(super::HALVED))
+    Ok(stamped.finish()?.warn_of_rtt(hints))
 }
 
 fn is_header(number: u64, text: &str) -> bool {

@@ -20,6 +20,7 @@ pub(super) mod wetlinks;
 use punctual_sched::Duration;
 
 use super::Hints;
+use super::build::Parsed;
 use super::error::{Missing, Problem};
 use super::format::Format;
 use super::lines::Line;
@@ -33,10 +34,15 @@ fn direction(format: Format, hints: &Hints) -> Result<Direction, Problem> {
     })
 }
 
-/// Half of a round-trip time in ms.
-fn half(line: &Line<'_>, rtt: &str) -> Result<Duration, Problem> {
-    line.time(rtt, 500_000, "a round-trip time in ms")
+/// What one direction has of a round-trip time in ms.
+fn one_way(line: &Line<'_>, rtt: &str, hints: &Hints) -> Result<Duration, Problem> {
+    line.time(rtt, hints.of_rtt(1_000_000), "a round-trip time in ms")
 }
 
-/// What a file of round-trip times cannot say.
-const HALVED: &str = "round-trip times are halved: the file does not tell the two ways apart";
+impl Parsed {
+    /// What a file of round-trip times cannot say, unless it was told.
+    fn warn_of_rtt(self, hints: &Hints) -> Self {
+        let halved = "round-trip times are halved: the file does not tell the two ways apart";
+        self.warn_if(hints.rtt.is_none(), halved)
+    }
+}

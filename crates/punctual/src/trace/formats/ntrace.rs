@@ -34,7 +34,7 @@ struct Entry {
     ul_latency: Option<u64>,
 }
 
-/// Bandwidth in kbit/s, latency to the first bytes in us: a round trip, half of it each way. At
+/// Bandwidth in kbit/s, latency to the first bytes in us: a round trip, half of it each way unless told. At
 /// least two entries, numbers and times ascending.
 pub(in super::super) fn read(lines: Lines<'_>, hints: &Hints) -> Result<Parsed, Problem> {
     let text = lines.rest()?;
@@ -49,7 +49,7 @@ pub(in super::super) fn read(lines: Lines<'_>, hints: &Hints) -> Result<Parsed, 
     let direction = direction(Format::Ntrace, hints)?;
     let mut stamped = Stamped::default();
     let mut last = None;
-    let mut halved = false;
+    let mut delayed = false;
     for entry in &file.entries {
         let in_entry = |what: &str| Problem::whole(format!("entry {}: {what}", entry.number));
         if last.is_some_and(|(number, at)| number >= entry.number || at >= entry.date_time) {
@@ -58,14 +58,18 @@ pub(in super::super) fn read(lines: Lines<'_>, hints: &Hints) -> Result<Parsed, 
             ));
         }
         last = Some((entry.number, entry.date_time));
-        let step = step(entry, direction).map_err(in_entry)?;
-        halved |= step.delay.is_some();
+        let step = step(entry, direction, hints).map_err(in_entry)?;
+        delayed |= step.delay.is_some();
         stamped.push(step).map_err(|what| in_entry(&what))?;
     }
-    Ok(stamped.finish()?.warn_if(halved, "latencies are to the first bytes and are halved"))
+    let warning = match hints.rtt {
+        None => "latencies are to the first bytes and are halved",
+        Some(_) => "latencies are to the first bytes",
+    };
+    Ok(stamped.finish()?.warn_if(delayed, warning))
 }
 
-fn step(entry: &Entry, direction: Direction) -> Result<Step, &'static str> {
+fn step(entry: &Entry, direction: Direction, hints: &Hints) -> Result<Step, &'static str> {
     let (rate, latency) = match direction {
         Direction::Up => (entry.ul_bw, entry.ul_latency),
         Direction::Down => (entry.dl_bw, entry.dl_latency),
@@ -76,7 +80,8 @@ fn step(entry: &Entry, direction: Direction) -> Result<Step, &'static str> {
             .ok_or("more than 1tbit")
     });
     let delay = latency.map(|micros| {
-        micros.checked_mul(500).map(Duration::from_nanos).ok_or("a latency of more than 584 years")
+        let nanos = micros.checked_mul(hints.of_rtt(1_000));
+        nanos.map(Duration::from_nanos).ok_or("a latency of more than 584 years")
     });
     let at = Duration::from_nanos(entry.date_time);
     Ok(Step { at, rate: rate.transpose()?, delay: delay.transpose()?, loss: None })

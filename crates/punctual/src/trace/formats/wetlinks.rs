@@ -10,7 +10,7 @@ use super::super::error::Problem;
 use super::super::format::Format;
 use super::super::lines::{Line, Lines};
 use super::stamp::Stamps;
-use super::{direction, half};
+use super::{direction, one_way};
 use crate::log::Direction;
 
 /// Throughput in bit/s.
@@ -25,15 +25,15 @@ pub(in super::super) fn iperf(lines: Lines<'_>, hints: &Hints) -> Result<Parsed,
     })
 }
 
-/// Mean round-trip times in ms, half of them each way, and lost packets of those sent.
-pub(in super::super) fn ping(lines: Lines<'_>) -> Result<Parsed, Problem> {
+/// Mean round-trip times in ms, half of them each way unless told, and lost packets of those sent.
+pub(in super::super) fn ping(lines: Lines<'_>, hints: &Hints) -> Result<Parsed, Problem> {
     let parsed =
         read(lines, ["ping_avg", "packet_loss", "packets_send"], |line, [rtt, lost, sent]| {
-            let rtt = (!rtt.is_empty()).then(|| half(line, rtt));
+            let rtt = (!rtt.is_empty()).then(|| one_way(line, rtt, hints));
             let loss = (!lost.is_empty() && !sent.is_empty()).then(|| loss(line, lost, sent));
             Ok(Step { delay: rtt.transpose()?, loss: loss.transpose()?, ..Step::default() })
         })?;
-    Ok(parsed.warn(super::HALVED).warn("losses are of both ways together"))
+    Ok(parsed.warn_of_rtt(hints).warn("losses are of both ways together"))
 }
 
 fn read(
