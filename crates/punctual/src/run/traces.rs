@@ -137,6 +137,44 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_of_a_packet_in_500_seconds_is_warned_of_before_the_run() {
+        let path = std::env::temp_dir().join(format!("punctual-{}-slow", std::process::id()));
+        fs::write(&path, "500000\n").unwrap();
+        let mut builder = ConfigBuilder::default();
+        builder.words(&format!("trace={}", path.display()), "--up").unwrap();
+        let warnings = follow(&mut builder, Direction::Up, "--up");
+        fs::remove_file(&path).unwrap();
+        let slow = "nothing passes for 500.000 s from 0.000 s on: applications time out";
+        assert_eq!(warnings.unwrap(), [format!("{}: {slow}", path.display())]);
+    }
+
+    #[test]
+    fn small_packets_share_deliveries_in_exact_mode_and_flow_in_fluid_mode() {
+        let due = |words: &str| -> Vec<u64> {
+            let config = link("small", "1\n", &format!("trace=FILE limit=1000p {words}")).unwrap();
+            let mut link = Link::new(&config, 1, Instant::ZERO).unwrap();
+            for handle in 0..48 {
+                link.arrive(Packet::on_path(handle, Instant::ZERO, 60, 1));
+            }
+            link.advance(Instant::ZERO + Duration::from_secs(1));
+            let due = std::iter::from_fn(|| link.poll()).map(|output| match output {
+                punctual_sched::Output::Depart { due, .. } => due.as_nanos(),
+                punctual_sched::Output::Drop { .. } => panic!("{output:?}"),
+            });
+            due.collect()
+        };
+        // Each counts 64 of 1,504 bytes, or 60 of 1,500, of a millisecond.
+        for (words, bytes, counted) in [("", 1_504, 64), ("trace.packet=1500", 1_500, 60)] {
+            let at = |n: u64| n * counted * 1_000_000;
+            let exact: Vec<_> =
+                (1..=48).map(|n| (n * counted).div_ceil(bytes) * 1_000_000).collect();
+            assert_eq!(due(words), exact);
+            let fluid: Vec<_> = (1..=48).map(|n| at(n).div_ceil(bytes)).collect();
+            assert_eq!(due(&format!("{words} trace.mode=fluid")), fluid);
+        }
+    }
+
+    #[test]
     fn what_a_file_leaves_open_is_told_as_a_parameter() {
         for (name, text, words, message) in [
             ("unit", "0 65.0\n1 5\n", "trace=FILE", "--up: trace: FILE: "),

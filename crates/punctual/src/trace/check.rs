@@ -7,6 +7,7 @@ use punctual_sched::trace::{Course, Timeline};
 use serde_json::{Value, json};
 
 use super::options::CheckOptions;
+use super::outages::{LISTED, Outage, Outages};
 use super::{Format, Read, Summary, output};
 use crate::failure::Failure;
 
@@ -58,7 +59,13 @@ fn told_by(read: &Read, summary: &Summary) -> Vec<String> {
             warnings.push(warning);
         }
     }
-    if let Some(outage) = summary.outage.filter(|outage| outage.time >= LONG) {
+    let long = summary.outage.filter(|outage| outage.time >= LONG);
+    let start = summary.dead_start;
+    if start >= LISTED && long.is_none_or(|outage| outage.time != start) {
+        let start = seconds(start);
+        warnings.push(format!("nothing passes in the first {start}: what begins at once waits"));
+    }
+    if let Some(outage) = long {
         let (time, at) = (seconds(outage.time), seconds(outage.at));
         warnings.push(format!("nothing passes for {time} from {at} on: applications time out"));
     }
@@ -90,14 +97,8 @@ fn as_text(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> S
         let over = summary.peak_over.map_or_else(String::new, |over| format!(" over {over}"));
         line("peak", format!("{}{over}", mbit(peak)));
     }
-    match summary.outage {
-        Some(outage) => {
-            line(
-                "outage",
-                format!("{} at {}, the longest", seconds(outage.time), seconds(outage.at)),
-            );
-        }
-        None => line("outage", "none".to_owned()),
+    for (what, value) in outages(summary) {
+        line(what, value);
     }
     if let Some(step) = summary.smallest_step {
         line("step", format!("{step}, the smallest"));
@@ -115,13 +116,51 @@ fn as_text(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> S
     text
 }
 
+/// The longest outage, that at the beginning, and where there are several long ones these.
+fn outages(summary: &Summary) -> Vec<(&'static str, String)> {
+    let place = |outage: Outage| format!("{} at {}", seconds(outage.time), seconds(outage.at));
+    let longest =
+        summary.outage.map_or_else(|| "none".to_owned(), |outage| place(outage) + ", the longest");
+    let mut lines = vec![("outage", longest)];
+    if summary.dead_start >= DEAD {
+        let start = seconds(summary.dead_start);
+        lines.push(("start", format!("{start}, before which nothing passes")));
+    }
+    let Outages { count, time, .. } = summary.outages;
+    if count > 1 {
+        let (time, most) = (seconds(time), MOST_SHOWN);
+        let which = if count > most { format!("; the {most} longest") } else { String::new() };
+        lines.push(("outages", format!("{count} of 1 s and more, {time} in all{which}:")));
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        lines.extend(summary.outages.first(most).into_iter().map(|outage| ("", place(outage))));
+    }
+    lines
+}
+
+fn outages_as_json(outages: &Outages) -> Value {
+    let each = |outage: &Outage| json!({ "at_ns": outage.at.as_nanos(), "time_ns": outage.time.as_nanos() });
+    json!({
+        "least_ns": LISTED.as_nanos(),
+        "count": outages.count,
+        "time_ns": outages.time.as_nanos(),
+        "longest": outages.longest.iter().map(each).collect::<Vec<_>>(),
+    })
+}
+
 fn entries(timeline: &Timeline, summary: &Summary) -> String {
     match &timeline.course {
         Course::Steps(steps) => format!("{} steps", steps.len()),
-        Course::Deliveries { opportunity, .. } => format!(
-            "{} opportunities at {} times, {} bytes each, {} per packet",
-            summary.opportunities, summary.entries, opportunity.bytes, opportunity.per_packet
-        ),
+        Course::Deliveries { opportunity, .. } => {
+            let times = summary.entries;
+            format!(
+                "{} opportunit{} at {times} time{}, {} bytes each, {} per packet",
+                summary.opportunities,
+                if summary.opportunities == 1 { "y" } else { "ies" },
+                if times == 1 { "" } else { "s" },
+                opportunity.bytes,
+                opportunity.per_packet
+            )
+        }
     }
 }
 
@@ -149,6 +188,8 @@ fn as_json(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> V
         "peak_over_ns": nanos(summary.peak_over),
         "outage_ns": nanos(summary.outage.map(|outage| outage.time)),
         "outage_at_ns": nanos(summary.outage.map(|outage| outage.at)),
+        "dead_start_ns": summary.dead_start.as_nanos(),
+        "outages": outages_as_json(&summary.outages),
         "smallest_step_ns": nanos(summary.smallest_step),
         "delay": summary.delay.map(|[least, mean, greatest]| json!({
             "min_ns": least.as_nanos(), "mean_ns": mean.as_nanos(), "max_ns": greatest.as_nanos(),
@@ -184,5 +225,9 @@ fn mbit(bps: u64) -> String {
 const SCHEMA: &str = "punctual.trace/1";
 /// Logs of about a second a line.
 const COARSE: Duration = Duration::from_millis(900);
+/// A start that is later than a trace's own grain.
+const DEAD: Duration = Duration::from_millis(100);
+/// Outages that are printed one by one.
+const MOST_SHOWN: u64 = 10;
 /// Applications and their users give up; TCP's retransmissions are 10 s and more apart.
 const LONG: Duration = Duration::from_secs(10);

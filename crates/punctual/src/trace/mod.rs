@@ -22,6 +22,7 @@ pub mod make;
 mod merge;
 mod number;
 pub mod options;
+mod outages;
 mod output;
 mod resolve;
 mod sniff;
@@ -40,8 +41,9 @@ pub use error::{Missing, TraceError};
 pub use fluid::{WINDOW, fluid};
 pub use format::{Format, Rtt, Unit};
 pub use merge::{MergeError, merge};
+pub use outages::{LISTED, MOST_LISTED, Outage, Outages};
 pub(crate) use resolve::resolve;
-pub use summary::{Outage, PEAK, Summary};
+pub use summary::{PEAK, Summary};
 pub use write::write;
 
 use self::error::Problem;

@@ -3,6 +3,8 @@
 use punctual_sched::trace::{Course, Delivery, Opportunity, Step, Timeline};
 use punctual_sched::{Duration, Probability, Rate};
 
+use super::outages::{Outage, Outages, Search};
+
 /// Figures of one round of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
@@ -20,21 +22,16 @@ pub struct Summary {
     pub peak_over: Option<Duration>,
     /// The longest time in which nothing passes.
     pub outage: Option<Outage>,
+    /// How long nothing passes at the beginning.
+    pub dead_start: Duration,
+    /// All long outages.
+    pub outages: Outages,
     /// The smallest time from one entry to the next that is not 0.
     pub smallest_step: Option<Duration>,
     /// Least, mean over time and greatest delay.
     pub delay: Option<[Duration; 3]>,
     /// Mean over time and greatest loss.
     pub loss: Option<[Probability; 2]>,
-}
-
-/// A time in which nothing passes: rate 0, loss of all, or no delivery.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outage {
-    /// When it begins.
-    pub at: Duration,
-    /// How long it lasts.
-    pub time: Duration,
 }
 
 /// Over which the peak of deliveries is taken where they last that long.
@@ -63,6 +60,7 @@ fn of_steps(steps: &[Step], span: Duration) -> Summary {
         sums.add(&now, end.saturating_sub(step.at));
     }
     let times = steps.iter().map(|step| step.at);
+    let (outage, dead_start, outages) = sums.outages.finish();
     Summary {
         span,
         entries: steps.len(),
@@ -70,7 +68,9 @@ fn of_steps(steps: &[Step], span: Duration) -> Summary {
         mean_bps: sums.rate.mean(),
         peak_bps: sums.rate.greatest,
         peak_over: None,
-        outage: sums.outages.longest(),
+        outage,
+        dead_start,
+        outages,
         smallest_step: smallest(times),
         delay: sums.delay.spread(),
         loss: sums.loss.greatest.zip(sums.loss.mean()).map(|(greatest, mean)| {
@@ -88,15 +88,14 @@ fn of_deliveries(at: &[Delivery], opportunity: Opportunity, span: Duration) -> S
         u64::try_from(bps).unwrap_or(u64::MAX)
     };
     let window = PEAK.min(span);
-    let mut outage = Outage::default();
+    let mut search = Search::default();
     let mut before = Duration::ZERO;
     for end in at.iter().map(|delivery| delivery.at).chain([span]) {
-        let time = end.saturating_sub(before);
-        if time > outage.time {
-            outage = Outage { at: before, time };
-        }
+        search.add(before, true, end.saturating_sub(before));
+        search.passes();
         before = end;
     }
+    let (outage, dead_start, outages) = search.finish();
     Summary {
         span,
         entries: at.len(),
@@ -104,7 +103,9 @@ fn of_deliveries(at: &[Delivery], opportunity: Opportunity, span: Duration) -> S
         mean_bps: Some(per_second(opportunities, span)),
         peak_bps: Some(per_second(most_within(at, window), window)),
         peak_over: Some(window),
-        outage: (outage.time > Duration::ZERO).then_some(outage),
+        outage,
+        dead_start,
+        outages,
         smallest_step: smallest(at.iter().map(|delivery| delivery.at)),
         delay: None,
         loss: None,
@@ -135,7 +136,7 @@ struct Sums {
     rate: Weighed,
     delay: Weighed,
     loss: Weighed,
-    outages: Outages,
+    outages: Search,
 }
 
 impl Sums {
@@ -151,7 +152,9 @@ impl Sums {
             self.loss.add(loss.as_raw().into(), time);
         }
         let nothing = now.rate == Some(Rate::PAUSE) || now.loss == Some(Probability::ONE);
-        self.outages.add(now.at, nothing, time);
+        if time > Duration::ZERO {
+            self.outages.add(now.at, nothing, time);
+        }
     }
 }
 
@@ -182,31 +185,5 @@ impl Weighed {
     fn spread(&self) -> Option<[Duration; 3]> {
         let all = [self.least?, self.mean()?, self.greatest?];
         Some(all.map(Duration::from_nanos))
-    }
-}
-
-#[derive(Default)]
-struct Outages {
-    longest: Outage,
-    current: Outage,
-}
-
-impl Outages {
-    fn add(&mut self, at: Duration, nothing: bool, time: Duration) {
-        if !nothing {
-            self.current = Outage { at: at + time, time: Duration::ZERO };
-            return;
-        }
-        if self.current.time == Duration::ZERO {
-            self.current.at = at;
-        }
-        self.current.time = self.current.time + time;
-        if self.current.time > self.longest.time {
-            self.longest = self.current;
-        }
-    }
-
-    fn longest(&self) -> Option<Outage> {
-        (self.longest.time > Duration::ZERO).then_some(self.longest)
     }
 }

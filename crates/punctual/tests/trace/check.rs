@@ -1,6 +1,6 @@
 //! `punctual trace check`.
 
-use crate::{Directory, ended, line, trace};
+use crate::{Directory, ended, line, lines_of, trace};
 
 #[test]
 fn a_trace_is_named_and_its_figures_are_printed() {
@@ -69,12 +69,70 @@ fn a_packet_in_500_seconds_is_told_as_its_rate_and_warned_of() {
     let text = trace(["check", &file]).stdout;
     for line in [
         "span     500.000 s, then begins anew",
+        "entries  1 opportunity at 1 time, 1504 bytes each, 4 per packet",
         "mean     24 bit/s",
         "outage   500.000 s at 0.000 s, the longest",
         "warning  nothing passes for 500.000 s from 0.000 s on: applications time out",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
     }
+}
+
+/// Random pieces of a drive that begin or end in a tunnel made players fail, and nothing said why.
+#[test]
+fn a_dead_start_and_every_long_outage_are_listed() {
+    let directory = Directory::new();
+    let file = directory.file("drive", "1500\n1501\n20000\n20400\n98719\n98720\n");
+    let text = trace(["check", &file]).stdout;
+    let expected = "outage   78.319 s at 20.400 s, the longest\n\
+                    start    1.500 s, before which nothing passes\n\
+                    outages  3 of 1 s and more, 98.318 s in all:\n         \
+                    1.500 s at 0.000 s\n         18.499 s at 1.501 s\n         \
+                    78.319 s at 20.400 s\n";
+    assert!(text.contains(expected), "{text}");
+    let json = trace(["check", "--json", &file]).json();
+    assert_eq!(json["dead_start_ns"], 1_500_000_000);
+    let each = [(0, 1_500), (1_501, 18_499), (20_400, 78_319)].map(|(at, time): (u64, u64)| {
+        serde_json::json!({ "at_ns": at * 1_000_000, "time_ns": time * 1_000_000 })
+    });
+    let outages = serde_json::json!({
+        "least_ns": 1_000_000_000, "count": 3, "time_ns": 98_318_000_000_u64, "longest": each,
+    });
+    assert_eq!(json["outages"], outages);
+    let warnings = [
+        "nothing passes in the first 1.500 s: what begins at once waits",
+        "nothing passes for 78.319 s from 20.400 s on: applications time out",
+    ];
+    assert_eq!(json["warnings"], serde_json::json!(warnings));
+}
+
+#[test]
+fn outages_of_steps_are_listed_as_those_of_deliveries() {
+    let directory = Directory::new();
+    let text = "# span=60s\ntime,rate,loss\n0s,8mbit,0%\n0s,0,\n2s,8mbit,\n5s,,100%\n6s,0,0%\n\
+                9s,8mbit,\n9500ms,0,\n10s,8mbit,\n59s,0,\n";
+    let file = directory.file("own", text);
+    let json = trace(["check", "--json", &file]).json();
+    assert_eq!(json["dead_start_ns"], 2_000_000_000);
+    let outages = json["outages"]["longest"].as_array().unwrap();
+    let seconds = |value: &serde_json::Value| value.as_u64().unwrap() / 1_000_000_000;
+    let all: Vec<_> =
+        outages.iter().map(|one| (seconds(&one["at_ns"]), seconds(&one["time_ns"]))).collect();
+    // Loss of all and a rate of 0 are one; half a second is none of them.
+    assert_eq!(all, [(0, 2), (5, 4), (59, 1)]);
+}
+
+#[test]
+fn of_many_outages_the_ten_longest_are_printed() {
+    let directory = Directory::new();
+    let file = directory.file("bus", lines_of((1..=30).map(|n| 1_000 * n * n)));
+    let text = trace(["check", &file]).stdout;
+    assert!(
+        text.contains("outages  30 of 1 s and more, 900.000 s in all; the 10 longest:\n"),
+        "{text}"
+    );
+    let shown: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("         ")).collect();
+    assert_eq!((shown.len(), shown[0]), (10, "41.000 s at 400.000 s"));
 }
 
 #[test]
