@@ -134,6 +134,30 @@ fn small_packets_share_an_opportunity_and_large_ones_go_on_with_the_next() {
     assert_eq!(run_to(&mut link, 10 * MS), [(0, 3 * MS), (1, 3 * MS), (2, 4 * MS)]);
 }
 
+/// The times of 700-byte packets through a file that is one line `1`: by the code 704 of 1,504
+/// bytes, by the manual 700 of 1,500.
+#[test]
+fn packets_straddle_opportunities_at_the_times_that_each_count_gives() {
+    for (opportunity, len, expected) in [
+        (Opportunity::MAHIMAHI, 700_u64, [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]),
+        (Opportunity::IP, 700, [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]),
+        // 1,004 end at 1, 2, 3, 3, 4, 5, 5 opportunities of 1,504; 1,000 at 1, 2, 2 of 1,500.
+        (Opportunity::MAHIMAHI, 1_000, [1, 2, 3, 3, 4, 5, 5, 6, 7, 7]),
+        (Opportunity::IP, 1_000, [1, 2, 2, 3, 4, 4, 5, 6, 6, 7]),
+    ] {
+        let mut link = link_of("limit=1000p", deliveries(&[1], opportunity));
+        for handle in 0..10 {
+            link.arrive(packet(handle, 0, u32::try_from(len).unwrap()));
+        }
+        let all: Vec<_> = run_to(&mut link, 20 * MS).iter().map(|(_, due)| due / MS).collect();
+        assert_eq!(all, expected, "{opportunity:?} {len}");
+        let counted = |n: u64| n * (len + u64::from(opportunity.per_packet));
+        let formula: Vec<_> =
+            (1..=10).map(|n| counted(n).div_ceil(u64::from(opportunity.bytes))).collect();
+        assert_eq!(all, formula, "{opportunity:?} {len}");
+    }
+}
+
 #[test]
 fn an_opportunity_that_finds_nothing_is_wasted() {
     let trace = Trace { start: TraceStart::AtOnce, ..mahimahi(&[5, 5, 5, 10]) };
@@ -150,6 +174,14 @@ fn an_opportunity_that_finds_nothing_is_wasted() {
     assert_eq!(run_to(&mut link, 14 * MS), []);
     assert_eq!(run_to(&mut link, 15 * MS), [(1, 15 * MS), (2, 15 * MS)]);
     assert_eq!(link.next_event(), None);
+    // So is what is left of one when the queue runs empty: 1,400 bytes of it would have let both of
+    // the next two pass at 2 ms.
+    let mut small = link_of("limit=1000p", mahimahi(&[1]));
+    small.arrive(packet(0, 0, 100));
+    assert_eq!(run_to(&mut small, MS), [(0, MS)]);
+    small.arrive(packet(1, MS + 1, 1_400));
+    small.arrive(packet(2, MS + 1, 1_400));
+    assert_eq!(run_to(&mut small, 9 * MS), [(1, 2 * MS), (2, 3 * MS)]);
     // An hour of them is no work, and the next comes when it would have.
     link.arrive(packet(3, 3_600_000 * MS + 7 * MS, 1_500));
     assert_eq!(run_to(&mut link, 3_600_100 * MS), [(3, 3_600_010 * MS)]);

@@ -238,7 +238,7 @@ fn bad_packet_delivery_traces_are_refused_with_the_line() {
         ("-5\n", "1: \"-5\" is negative, expected a time in ms".to_owned()),
         ("5\nNaN\n", "2: \"NaN\" is no number, expected a time in ms".to_owned()),
         ("5\nseven\n", "2: \"seven\" is no number, expected a time in ms".to_owned()),
-        ("5\n7 8\n", "2: \"7 8\" is no number, expected a time in ms".to_owned()),
+        ("5\n7 8\n", "2: \"7 8\" is no number, expected a time in ms; two columns are pairs (seconds and throughput)".to_owned()),
         ("5\n7.5\n", format!("2: \"7.5\" is not whole, expected a time in ms{rates}")),
         (
             "5\n99999999999999999999\n",
@@ -306,7 +306,10 @@ fn pairs_need_a_unit_and_hold_until_the_next() {
         ("0 5\n1 nan", "FILE:2: \"nan\" is no number, expected a rate"),
         ("0 5\n1 1e300", "FILE:2: \"1e300\" is too large, expected a rate"),
         ("0 5\n1 2000000", "FILE:2: \"2000000\" is more than 1tbit, expected a rate"),
-        ("0 5\n1 2 3", "FILE:2: expected two numbers: a time in seconds and a rate"),
+        (
+            "0 5\n1 2 3",
+            "FILE:2: expected two numbers: a time in seconds and a rate; one column of times in ms is mahimahi",
+        ),
     ] {
         assert_eq!(
             whole(text, &Hints { format: Some(Format::Pairs), ..mbit.clone() }).unwrap_err(),

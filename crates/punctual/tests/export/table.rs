@@ -9,14 +9,17 @@ use punctual::log::{
     BlockWriter, Direction, DirectionEnd, DirectionHeader, EndRecord, Epoch, Header, LaneId,
     Record, SnapshotRecord,
 };
-use punctual_sched::trace::{Course, Schedule, Step, Timeline, Trace};
-use punctual_sched::{Change, Duration, Instant, LinkConfig, Rate, Snapshot};
+use punctual::trace::{Hints, read_from};
+use punctual_sched::trace::{Course, Opportunity, Schedule, Step, Timeline, Trace};
+use punctual_sched::{
+    Change, ConfigBuilder, Duration, Instant, Link, LinkConfig, Output, Packet, Rate, Snapshot,
+};
 
 use crate::made::{
     EPOCH_UNIX_NS, arrival, departure, export_of, exported, log_of, one_of_each, request,
 };
 use crate::rewrite::parts;
-use crate::run::{SCENARIOS, Scenario};
+use crate::run::{SCENARIOS, START, Scenario};
 
 /// A table's rows by the names of their columns; empty where there is nothing to say.
 pub(crate) type Rows = Vec<BTreeMap<String, String>>;
@@ -154,6 +157,65 @@ fn parts_sum_up(row: &BTreeMap<String, String>) {
         }
         None => assert!(row["lateness_ns"].is_empty() && row["total_ns"].is_empty(), "{row:?}"),
     }
+}
+
+/// A log that named 2 ms while 100 ms of delay stood behind the link misled its readers.
+#[test]
+fn behind_a_trace_every_line_has_the_parts_of_its_delay_and_their_total() {
+    // 12 Mbit/s as single deliveries and as a rate; packets come faster.
+    let own = "# span=1s\ntime,rate\n0s,12mbit\n";
+    for (text, words, service) in [("1\n", "", 0), (own, " framing=0", 1_000_000)] {
+        let rows = csv(&delayed(text, words));
+        assert_eq!(rows.len(), 500);
+        for row in &rows {
+            assert_eq!(row["fate"], "out", "{row:?}");
+            parts_sum_up(row);
+            let of = |name: &str| figure(row, name).unwrap();
+            let parts = ["queue_ns", "serialisation_ns", "propagation_ns", "lateness_ns"].map(of);
+            assert_eq!(parts.iter().sum::<i128>() + of("pacing_ns"), of("total_ns"), "{row:?}");
+            assert_eq!((parts[1], parts[2]), (service, 100_000_000), "{row:?}");
+            assert!(of("total_ns") >= 100_000_000, "{row:?}");
+        }
+        // The queue grows by 0.1 ms a packet.
+        let waited = figure(&rows[499], "queue_ns").unwrap();
+        assert!((49_000_000..52_000_000).contains(&waited), "{waited}");
+    }
+}
+
+/// 500 packets of 1,500 bytes, one each 0.9 ms, through a link that follows the trace in `text`,
+/// delays them by 100 ms and has `words` beside.
+fn delayed(text: &str, words: &str) -> Vec<u8> {
+    let hints = Hints { packet: Some(Opportunity::IP), ..Hints::default() };
+    let timeline = read_from("trace", text.as_bytes(), &hints).unwrap().timeline;
+    let mut builder = ConfigBuilder::default();
+    builder.words(&format!("delay=100ms limit=1000p{words}"), "test").unwrap();
+    let trace = Trace::new(Arc::new(Schedule::new(timeline).unwrap()));
+    builder.follow(Trace { repeat: true, ..trace });
+    let config = builder.finish().unwrap();
+    let of = |config| DirectionHeader::new(config, 7, START);
+    let down = LinkConfig::default();
+    let header = Header::new("delayed", Epoch::default(), of(&config), of(&down));
+    let mut log = Vec::new();
+    let mut writer = BlockWriter::start(&mut log, &header).unwrap();
+    let mut link = Link::new(&config, 7, START).unwrap();
+    let mut now = START;
+    for number in 1..=500 {
+        now = now + Duration::from_micros(900);
+        let packet = Packet::on_path(number, now, 1_500, 1);
+        writer.record(Direction::Up, &Record::Arrival((&packet).into()));
+        link.arrive(packet);
+    }
+    let end = now + Duration::from_secs(1);
+    link.advance(end);
+    while let Some(output) = link.poll() {
+        let Output::Depart { packet, due, .. } = output else { panic!("{output:?}") };
+        let released = due + Duration::from_micros(packet.handle % 50);
+        writer.record(Direction::Up, &Record::fate(packet.handle, &output, Some(released)));
+    }
+    let end = EndRecord::new(end, &link.snapshot());
+    let up = DirectionEnd { end: Some(end), unwritten: 0 };
+    writer.finish(&[up, DirectionEnd { end: None, unwritten: 0 }]).unwrap();
+    log
 }
 
 #[test]

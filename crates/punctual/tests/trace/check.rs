@@ -135,6 +135,50 @@ fn of_many_outages_the_ten_longest_are_printed() {
     assert_eq!((shown.len(), shown[0]), (10, "41.000 s at 400.000 s"));
 }
 
+/// Times of deliveries and pairs of times and rates are taken for one another.
+#[test]
+fn one_column_and_two_columns_are_told_apart() {
+    let directory = Directory::new();
+    let one = directory.file("one", "7\n8\n14\n");
+    let two = directory.file("two", "0 65\n1 5\n");
+    assert_eq!(trace(["check", "--json", &one]).json()["format"], "mahimahi");
+    let json = trace(["check", "--json", "--unit", "mbit", &two]).json();
+    assert_eq!((&json["format"], &json["mean_bps"]), (&"pairs".into(), &35_000_000.into()));
+    let refused = trace(["check", "--format", "pairs", "--unit", "mbit", &one]);
+    let expected = format!(
+        "{one}:1: expected two numbers: a time in seconds and a rate; one column of times in ms is \
+         mahimahi"
+    );
+    assert_eq!(refused.refusal(), expected);
+    let refused = trace(["check", "--format", "mahimahi", &two]);
+    let expected = format!(
+        "{two}:1: \"0 65\" is no number, expected a time in ms; two columns are pairs (seconds and \
+         throughput)"
+    );
+    assert_eq!(refused.refusal(), expected);
+    let mixed = directory.file("mixed", "7\n8 5\n");
+    assert!(trace(["check", &mixed]).refusal().contains(":2: \"8 5\" is no number"));
+}
+
+/// Sets differ by a factor of 1,000, and both look right.
+#[test]
+fn kbit_and_mbit_are_never_guessed_from_the_numbers() {
+    let directory = Directory::new();
+    for (text, unit, bps) in
+        [("0.0 5537\n1.0 5537\n", "kbit", 5_537_000), ("0 65.0\n1 65.0\n", "mbit", 65_000_000)]
+    {
+        let file = directory.file("cooked", text);
+        let refused = trace(["check", &file]);
+        let expected = format!(
+            "{file}: is time-throughput pairs, which do not say their unit, expected one of bit, \
+             kbit, mbit, byte, kbyte, mbyte (per second); say --unit"
+        );
+        assert_eq!(refused.refusal(), expected);
+        let json = trace(["check", "--json", "--unit", unit, &file]).json();
+        assert_eq!(json["mean_bps"], bps, "{text}");
+    }
+}
+
 #[test]
 fn achieved_throughput_and_steps_of_a_second_are_warned_of() {
     let directory = Directory::new();

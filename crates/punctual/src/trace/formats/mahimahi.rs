@@ -39,6 +39,10 @@ fn millis(line: &Line<'_>) -> Result<Duration, Problem> {
     if line.text.is_empty() {
         return Err(line.wrong(format!("is blank, expected {WHAT}")));
     }
+    if line.text.split_whitespace().nth(1).is_some() {
+        let what = quoted(line.text);
+        return Err(line.wrong(format!("{what} is no number, expected {WHAT}{PAIRS}")));
+    }
     if line.text.contains('.') && line.scaled(line.text, 1, WHAT).is_ok() {
         return Err(
             line.wrong(format!("{} is not whole, expected {WHAT}{RATES}", quoted(line.text)))
@@ -91,5 +95,7 @@ pub(in super::super) fn log(mut lines: Lines<'_>, hints: &Hints) -> Result<Parse
 const MILLI: u64 = 1_000_000;
 const WHAT: &str = "a time in ms";
 const EMPTY: &str = "is empty, expected a time in ms in each line";
+/// What two numbers in a line may be.
+const PAIRS: &str = "; two columns are pairs (seconds and throughput)";
 /// What a column of numbers that is no packet delivery trace may be.
 const RATES: &str = "; a column of rates is mahimahi-rate (kbit per ms) or fcc-rates (bytes/s)";

@@ -19,7 +19,10 @@ pub(in super::super) fn read(mut lines: Lines<'_>, hints: &Hints) -> Result<Pars
     while let Some(line) = lines.data()? {
         let mut words = line.text.split([',', ' ', '\t']).filter(|word| !word.is_empty());
         let (Some(at), Some(rate), None) = (words.next(), words.next(), words.next()) else {
-            return Err(line.wrong("expected two numbers: a time in seconds and a rate"));
+            return Err(line.wrong(
+                "expected two numbers: a time in seconds and a rate; one column of times in ms is \
+                 mahimahi",
+            ));
         };
         let at = line.time(at, 1_000_000_000, "a time in seconds")?;
         let rate = line.rate(rate, unit.bits(), "a rate")?;
