@@ -278,7 +278,8 @@ fn what_is_no_trace_is_refused_and_no_descriptor_stays_open() {
 }
 
 fn a_run_warns_of_its_traces_once() {
-    let log = "0 0 59.8 10.7 0 1000\n1 1000 59.8 10.7 248069 1000\n2 2000 59.8 10.7 240000 1000\n";
+    let log =
+        "0 0 59.8 10.7 120000 1000\n1 1000 59.8 10.7 248069 1000\n2 2000 59.8 10.7 240000 1000\n";
     let run = Run::bare();
     let file = run.file("bus.log");
     fs::write(&file, log).unwrap();
