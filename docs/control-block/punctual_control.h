@@ -1,10 +1,14 @@
 /* The shared memory of a running punctual link: ../control-block.md explains it.
  *
  * Two files in the run's directory, each 4096 bytes: `control` (write to it) and `stats` (read it).
- * All words are 64-bit little endian. C99 with the __atomic builtins of gcc and clang, or C++. */
+ * All words are 64-bit little endian. C99 with the __atomic builtins of gcc and clang, or C++.
+ * With -std=c99 and the like include it before everything else. */
 #ifndef PUNCTUAL_CONTROL_H
 #define PUNCTUAL_CONTROL_H
 
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE 1 /* endian.h has its functions with it only */
+#endif
 #include <endian.h>
 #include <stdint.h>
 

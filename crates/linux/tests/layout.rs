@@ -73,21 +73,64 @@ fn the_document_has_every_word_where_the_program_has_it() {
     }
 }
 
+#[test]
+fn the_examples_refuse_other_words_and_other_files() {
+    let examples = documents().join("control-block/examples");
+    let directory = env::temp_dir().join(format!("punctual-examples-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let compiled = ["set_rate", "set_values"].map(|name| {
+        let program = directory.join(name);
+        compile(&["-std=c99", "-pedantic"], &examples.join(format!("{name}.c")), &program);
+        program
+    });
+    let other = directory.join("other");
+    fs::write(&other, [0; 4096]).unwrap();
+    let other = other.to_str().unwrap();
+    let shell = examples.join("set_rate.sh");
+    let code = |program: &Path, words: &[&str]| {
+        let output = Command::new(program).args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        output.status.code()
+    };
+    for program in [&compiled[0], &shell] {
+        for words in [
+            &[other, "up"][..],
+            &[other, "sideways", "5"],
+            &[other, "up", "20mbit"],
+            &[other, "up", ""],
+        ] {
+            assert_eq!(code(program, words), Some(2), "{} {words:?}", program.display());
+        }
+        assert_eq!(code(program, &[other, "up", "5"]), Some(1), "{}", program.display());
+        assert_eq!(code(program, &["/nowhere", "up", "5"]), Some(1), "{}", program.display());
+    }
+    assert_eq!(code(&compiled[1], &[other, "sideways", "5", "5"]), Some(2));
+    assert_eq!(code(&compiled[1], &[other, "down", "5", "5"]), Some(1));
+    assert_eq!(fs::read(other).unwrap(), [0; 4096]);
+    fs::remove_dir_all(&directory).unwrap();
+}
+
+fn compile(options: &[&str], source: &Path, program: &Path) {
+    let compiled = Command::new("cc")
+        .args(["-Wall", "-Wextra", "-Werror", "-O1", "-I"])
+        .arg(documents().join("control-block"))
+        .args(options)
+        .arg("-o")
+        .arg(program)
+        .arg(source)
+        .output()
+        .expect("cc links this test, so it is there");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+}
+
 /// What a C program prints; a warning is an error.
 fn run_c(program: &str) -> String {
     let directory = env::temp_dir().join(format!("punctual-header-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     let source = directory.join("layout.c");
     fs::write(&source, program).unwrap();
-    let compiled = Command::new("cc")
-        .args(["-std=gnu99", "-Wall", "-Wextra", "-Werror", "-O1", "-I"])
-        .arg(documents().join("control-block"))
-        .arg("-o")
-        .arg(directory.join("layout"))
-        .arg(&source)
-        .output()
-        .expect("cc links this test, so it is there");
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    compile(&["-std=gnu99"], &source, &directory.join("layout"));
     let output = Command::new(directory.join("layout")).output().unwrap();
     fs::remove_dir_all(&directory).unwrap();
     String::from_utf8(output.stdout).unwrap()

@@ -1,22 +1,28 @@
 /* set_rate CONTROL up|down BITS_PER_SECOND: one store.   cc -I.. -o set_rate set_rate.c */
+#include "punctual_control.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "punctual_control.h"
-
 int main(int argc, char **argv)
 {
-    int fd = argc == 4 ? open(argv[1], O_RDWR) : -1;
+    int down = argc == 4 && !strcmp(argv[2], "down");
+    if (argc != 4 || (!down && strcmp(argv[2], "up")) || !*argv[3] ||
+        argv[3][strspn(argv[3], "0123456789")]) {
+        fprintf(stderr, "usage: set_rate CONTROL up|down BITS_PER_SECOND\n");
+        return 2;
+    }
+    int fd = open(argv[1], O_RDWR);
     struct punctual_control *block = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (block == MAP_FAILED || punctual_load(&block->header.magic) != PUNCTUAL_CONTROL_MAGIC ||
         punctual_load(&block->header.version) != PUNCTUAL_VERSION) {
-        fprintf(stderr, "set_rate: not a control block, or usage: CONTROL up|down RATE\n");
+        fprintf(stderr, "set_rate: %s is no control block\n", argv[1]);
         return 1;
     }
-    struct punctual_control_side *side = strcmp(argv[2], "down") ? &block->up : &block->down;
+    struct punctual_control_side *side = down ? &block->down : &block->up;
     punctual_store(&side->rate, strtoull(argv[3], NULL, 10));
     return 0;
 }

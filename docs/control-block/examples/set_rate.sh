@@ -1,6 +1,14 @@
 #!/bin/sh
 # set_rate.sh CONTROL up|down BITS_PER_SECOND|unlimited: one write of 8 bytes.
-case $2 in up) word=32 ;; down) word=64 ;; *) exit 2 ;; esac
+case $2 in up) word=32 ;; down) word=64 ;; *) word= ;; esac
+case $3 in unlimited) ;; '' | *[!0-9]*) word= ;; esac
+if [ -z "$word" ]; then
+    echo 'usage: set_rate.sh CONTROL up|down BITS_PER_SECOND|unlimited' >&2
+    exit 2
+elif [ "$(dd if="$1" bs=8 count=1 2>/dev/null)" != PNCTCTRL ]; then
+    echo "set_rate.sh: $1 is no control block" >&2
+    exit 1
+fi
 bytes=
 rest=$3
 for _ in 1 2 3 4 5 6 7 8; do # little endian, each byte in octal

@@ -1,20 +1,28 @@
 /* set_values CONTROL up|down RATE DELAY_NS: both at once.   cc -I.. -o set_values set_values.c */
+#include "punctual_control.h"
+
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
-#include "punctual_control.h"
-
 int main(int argc, char **argv)
 {
-    int fd = argc == 5 ? open(argv[1], O_RDWR) : -1;
+    int down = argc == 5 && !strcmp(argv[2], "down");
+    if (argc != 5 || (!down && strcmp(argv[2], "up"))) {
+        fprintf(stderr, "usage: set_values CONTROL up|down BITS_PER_SECOND DELAY_NS\n");
+        return 2;
+    }
+    int fd = open(argv[1], O_RDWR);
     struct punctual_control *block = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (block == MAP_FAILED || punctual_load(&block->header.magic) != PUNCTUAL_CONTROL_MAGIC ||
-        punctual_load(&block->header.version) != PUNCTUAL_VERSION)
+        punctual_load(&block->header.version) != PUNCTUAL_VERSION) {
+        fprintf(stderr, "set_values: %s is no control block\n", argv[1]);
         return 1;
-    struct punctual_control_side *side = strcmp(argv[2], "down") ? &block->up : &block->down;
+    }
+    struct punctual_control_side *side = down ? &block->down : &block->up;
     uint64_t generation, odd = punctual_load(&side->set_generation);
     struct timespec second = {1, 0};
     while (!punctual_set_begin(side, 0, &generation)) { /* somebody else is writing */
