@@ -78,10 +78,12 @@ impl Course {
         all
     }
 
-    /// The event time of the first change from `time` on.
+    /// The event time of the change that was asked for at `time`: it may lie a little before, where
+    /// arrivals of an earlier time were still to be looked at. Changes are further apart.
     pub(super) fn changed(&self, time: Instant) -> Option<Instant> {
-        let index = self.changes.partition_point(|change| change.0 < time);
-        self.changes.get(index).map(|change| change.0)
+        let apart = Duration::from_millis(10);
+        let index = self.changes.partition_point(|change| change.0 + apart < time);
+        self.changes.get(index).map(|change| change.0).filter(|&at| at < time + apart)
     }
 
     /// When the first packet after that change was due: it was in service, and the rest of it went
