@@ -71,7 +71,12 @@ fn synopsis(command: &clap::Command) -> String {
         let value = value(arg);
         let word = match (arg.get_long(), arg.get_short()) {
             (Some(long), _) => {
-                format!("--{long}{}{value}", if value.is_empty() { "" } else { " " })
+                let optional = arg.get_num_args().is_some_and(|values| values.min_values() == 0);
+                match value.as_str() {
+                    "" => format!("--{long}"),
+                    value if optional => format!("--{long}[={value}]"),
+                    value => format!("--{long} {value}"),
+                }
             }
             (None, Some(short)) => format!("-{short}"),
             (None, None) if arg.is_last_set() => format!("-- {value}..."),
@@ -223,6 +228,9 @@ mod tests {
         ] {
             assert!(page.contains(words), "{words}: {page}");
         }
+        // A value that may be left out is written with its =.
+        let page = text(Some("play"));
+        assert!(page.contains("[\\-\\-loop[=yes|no|auto]]"), "{page}");
     }
 
     #[test]

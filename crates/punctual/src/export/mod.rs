@@ -251,6 +251,12 @@ impl<W: Write + Send> Exporter<W> {
 
 fn run_export(options: &ExportOptions) -> Result<u8, Failure> {
     let format = format_of(options)?;
+    if options.changes.as_ref() == Some(&options.output) {
+        let path = options.output.display();
+        return Err(Failure::usage(format!(
+            "log export: {path}: packets and changes need two files"
+        )));
+    }
     let request =
         Request { format, direction: options.direction.map(Into::into), user: options.user };
     match export_files(options, &request) {

@@ -138,6 +138,8 @@ fn a_log_is_not_replaced_by_its_own_export() {
         let said = place.fails(2, words);
         assert!(said.ends_with("it would be replaced by its own export"), "{said}");
     }
+    let said = place.fails(2, "export run.log -o a.csv --changes a.csv");
+    assert!(said.ends_with("a.csv: packets and changes need two files"), "{said}");
     assert_eq!(place.read("run.log"), before);
     assert_eq!(place.names(), ["link.csv", "run.log"]);
 }
