@@ -1,5 +1,6 @@
 //! `punctual play`: has a running link follow a trace.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -214,9 +215,8 @@ fn named(file: &OsStr, read: &Read) -> [(&'static str, String); 2] {
 /// Each once.
 fn warnings(parts: &[Part]) -> Vec<String> {
     let reads = parts.iter().filter_map(|part| part.read.as_ref());
-    let mut warnings: Vec<_> = reads.flat_map(trace::warnings).collect();
-    warnings.dedup();
-    warnings
+    let mut seen = BTreeSet::new();
+    reads.flat_map(trace::warnings).filter(|warning| seen.insert(warning.clone())).collect()
 }
 
 /// `up follows cell.up from 3.021456789 s, down as it was`
@@ -273,6 +273,22 @@ mod tests {
 
     fn options(words: &[&str]) -> PlayOptions {
         Line::try_parse_from([&["play"], words].concat()).unwrap().options
+    }
+
+    #[test]
+    fn what_both_directions_are_warned_of_is_told_once() {
+        let name = format!("punctual-play-warnings-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let log = "0 0 59.8 10.7 120000 1000\n1 1000 59.8 10.7 248069 1000\n";
+        std::fs::write(&path, log).unwrap();
+        let hints = Hints { format: Some("hsdpa".parse().unwrap()), ..Hints::default() };
+        let part = |direction| {
+            let read = trace::read(&path, &hints).unwrap();
+            Part { direction, settings: Vec::new(), read: Some(read) }
+        };
+        let told = warnings(&[part(Way::Up), part(Way::Down)]);
+        assert_eq!(told.len(), 2, "{told:?}");
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

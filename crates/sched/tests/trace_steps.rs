@@ -234,22 +234,14 @@ fn by_hand(plan: &Plan) -> Vec<Output> {
         config = config.changed(&change(step));
     }
     let mut link = Link::new(&config, 7, Instant::ZERO).expect("a valid link");
-    let mut hand = None;
-    let begin = |now: u64| ByHand {
-        origin: i128::from(now) - i128::from(offset),
-        round: 0,
-        index: plan.steps.iter().filter(|step| step.at.as_nanos() <= offset).count(),
+    let begin = |now: u64| {
+        let origin = i128::from(now) - i128::from(offset);
+        let index = plan.steps.iter().filter(|step| step.at.as_nanos() <= offset).count();
+        let is_over = index == plan.steps.len() && plan.repeat;
+        let (round, index) = if is_over { (1, 0) } else { (0, index) };
+        ByHand { origin, round, index }
     };
-    let begin = |now| {
-        let mut hand = begin(now);
-        if hand.index == plan.steps.len() && plan.repeat {
-            (hand.round, hand.index) = (1, 0);
-        }
-        hand
-    };
-    if plan.start == TraceStart::AtOnce {
-        hand = Some(begin(0));
-    }
+    let mut hand = (plan.start == TraceStart::AtOnce).then(|| begin(0));
     let mut outputs = Vec::new();
     let mut step_to = |link: &mut Link, hand: &mut Option<ByHand>, to: u64| {
         while let Some(hand) = hand

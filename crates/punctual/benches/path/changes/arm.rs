@@ -13,6 +13,8 @@ pub(super) struct Arm {
     pub(super) p50_us: f64,
     p999_us: f64,
     max_us: f64,
+    /// How often the writer did what it does.
+    asked: usize,
     /// Changes that the report counts.
     changes: f64,
     lost: f64,
@@ -20,7 +22,7 @@ pub(super) struct Arm {
 }
 
 impl Arm {
-    pub(super) fn of(outcome: &Outcome) -> Result<Self> {
+    pub(super) fn of(outcome: &Outcome, asked: usize) -> Result<Self> {
         let up = |name: &str| number(&outcome.report, &format!("/directions/up/{name}"));
         let departures = up("lateness/n")?;
         let percent = |name: &str| Ok::<_, anyhow::Error>(100.0 * up(name)? / departures);
@@ -37,6 +39,7 @@ impl Arm {
             p50_us: up("lateness/p50_ns")? / 1e3,
             p999_us: up("lateness/p999_ns")? / 1e3,
             max_us: up("lateness/max_ns")? / 1e3,
+            asked,
             changes: up("changes_omitted")? + f64::from(u32::try_from(listed.len())?),
             lost: sent - number(&outcome.peer, "/received")?,
             reordered: number(&outcome.peer, "/reordered")?,
@@ -47,8 +50,14 @@ impl Arm {
         let [soon, millisecond, four, later] = self.buckets;
         format!(
             "{name} <50us {soon:7.3} % <1ms {millisecond:6.3} % <4ms {four:6.3} % later {later:6.3} % \
-             | p50 {:5.1} p999 {:7.1} max {:7.1} us | {} changes, {} lost, {} reordered",
-            self.p50_us, self.p999_us, self.max_us, self.changes, self.lost, self.reordered
+             | p50 {:5.1} p999 {:7.1} max {:7.1} us | {} asked, {} changes, {} lost, {} reordered",
+            self.p50_us,
+            self.p999_us,
+            self.max_us,
+            self.asked,
+            self.changes,
+            self.lost,
+            self.reordered
         )
     }
 }

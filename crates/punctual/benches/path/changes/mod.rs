@@ -62,9 +62,9 @@ fn steady(stage: &Stage, kind: Kind, live: bool, seconds: u64) -> Result<Arm> {
     let load = load("--rate 15mbit", seconds);
     let way = Way::Logged { precision: "strict", both: "rate=20mbit" };
     let start = |run: &_| Writer::start(stage, run, kind, live, kind.period());
-    let (outcome, _) = stage.run_beside(&way, &load, start)?;
+    let (outcome, asked) = stage.run_beside(&way, &load, start)?;
     stage.verify()?;
-    Arm::of(&outcome)
+    Arm::of(&outcome, asked.len())
 }
 
 /// From a store to its event time, and to the first packet that was served at its rate alone.

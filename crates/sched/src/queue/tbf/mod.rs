@@ -5,11 +5,10 @@
 //! `peakrate`. A packet is paid for when it leaves, not while it is sent: the discipline itself is
 //! the bottleneck, and the link has no other.
 
-use super::{Backlog, Discipline, Effects, Moving, Queued, Served, Statistics};
+use super::{Backlog, Discipline, Effects, Moving, QueueLimit, Queued, Served, Statistics};
 use crate::bucket::{NANOBITS_PER_BYTE, Saved};
 use crate::config::LinkConfig;
 use crate::output::DropReason;
-use crate::queue::QueueLimit;
 use crate::ring::Ring;
 use crate::time::Instant;
 
