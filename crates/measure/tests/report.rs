@@ -4,10 +4,10 @@
 //! its meaning.
 
 use punctual_measure::report::{
-    Bytes, Change, Delays, Device, Direction, Directions, Flow, FlowRest, Granted, Host,
-    IgnoredStore, IgnoredStores, Impairments, Jitter, Lane, Lanes, Log, LostBefore, Opportunities,
-    Packets, Peer, Queue, Rate, Report, RuleCounter, Run, SCHEMA, Share, Stamps, Thread, Tool,
-    Wakes, Witness, queues, text,
+    Bytes, Change, Delays, Device, Direction, Directions, Flow, FlowRest, FollowedTrace, Granted,
+    Host, IgnoredStore, IgnoredStores, Impairments, Jitter, Lane, Lanes, Log, LostBefore,
+    Opportunities, Packets, Peer, Queue, Rate, Report, RuleCounter, Run, SCHEMA, Share, Stamps,
+    Thread, Tool, TraceState, Wakes, Witness, queues, text,
 };
 use punctual_measure::spacing::{self, Received};
 use punctual_measure::verdict::{Facts, Testimony};
@@ -371,6 +371,18 @@ fn one_lane(departed: u64) -> Lanes {
     Lanes { asked: 2, single_because: Some(because.into()), each: vec![lane] }
 }
 
+fn cell() -> FollowedTrace {
+    FollowedTrace {
+        text: "cell.up (mahimahi, 60s, mean 20mbit, crc32 0badcafe)".to_owned(),
+        course: "deliveries".to_owned(),
+        span_ns: 60_000_000_000,
+        repeats: true,
+        state: TraceState::Running,
+        rounds: 0,
+        at_ns: 10_012_345_678,
+    }
+}
+
 fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
     Direction {
         link: map(&[("delay", "30ms"), ("limit", "100ms"), ("queue", "fifo"), ("rate", "20mbit")]),
@@ -392,6 +404,7 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
         flushed_by_kernel: 0,
         copies_failed: 0,
         impairments: impaired(departed),
+        trace: Some(cell()),
         opportunities: Some(Opportunities { used: 17_100, wasted: 1_204 }),
         bytes: Bytes {
             arrived: 25_681_500,

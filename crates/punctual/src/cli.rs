@@ -275,8 +275,16 @@ pub struct CleanOptions {
 /// `punctual man`
 #[derive(Args, Debug)]
 pub struct ManOptions {
-    /// Command whose page to print (default: the overview)
-    pub command: Option<String>,
+    /// Command whose page to print, such as `trace make` or `trace-make` (default: the overview)
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+impl ManOptions {
+    /// As `man` looks it up: `trace-make`.
+    pub(crate) fn name(&self) -> Option<String> {
+        (!self.command.is_empty()).then(|| self.command.join("-"))
+    }
 }
 
 /// `punctual completions`

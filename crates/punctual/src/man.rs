@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 /// Prints the page of a command, or of the program, in roff.
 pub fn run(options: &ManOptions) -> Result<u8, Failure> {
-    print(&page(options.command.as_deref())?)
+    print(&page(options.name().as_deref())?)
 }
 
 /// Prints a completion script for a shell.
@@ -231,6 +231,17 @@ mod tests {
         // A value that may be left out is written with its =.
         let page = text(Some("play"));
         assert!(page.contains("[\\-\\-loop[=yes|no|auto]]"), "{page}");
+    }
+
+    #[test]
+    fn a_command_of_a_command_is_named_in_one_word_or_in_two() {
+        let name = |words: &[&str]| {
+            let command = words.iter().map(ToString::to_string).collect();
+            ManOptions { command }.name()
+        };
+        assert_eq!(name(&["trace", "make"]).as_deref(), Some("trace-make"));
+        assert_eq!(name(&["trace-make"]).as_deref(), Some("trace-make"));
+        assert_eq!(name(&[]), None);
     }
 
     #[test]

@@ -64,8 +64,8 @@ pub struct PlayOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Start {
     /// With the first packet that comes
-    #[value(alias = "first")]
-    Packet,
+    #[value(alias = "packet")]
+    First,
     /// At once
     Now,
 }
@@ -74,7 +74,7 @@ pub enum Start {
 pub fn run(options: &PlayOptions) -> Result<u8, Failure> {
     let (name, file) = options.name_and_file()?;
     let parts = match file {
-        Some(file) => options.parts(file)?,
+        Some(file) => options.parts(file).map_err(|error| options.or_a_run(file, error))?,
         None => vec![Part { direction: options.direction, settings: stop(), read: None }],
     };
     let run = runs::find(name)?;
@@ -115,6 +115,16 @@ impl PlayOptions {
         Ok((name.and_then(OsStr::to_str), file))
     }
 
+    /// The error about a single word, unless that names a run and no file.
+    fn or_a_run(&self, word: &OsStr, error: Failure) -> Failure {
+        let is_run = || runs::all().iter().any(|run| *word == *run.name);
+        if self.file.is_some() || Path::new(word).exists() || !is_run() {
+            return error;
+        }
+        let run = word.display();
+        Failure::usage(format!("{run} is a run, and what is it to play? {run} FILE, or --stop"))
+    }
+
     /// What to ask for: once, unless the file holds something else for each direction.
     fn parts(&self, file: &OsStr) -> Result<Vec<Part>, Failure> {
         let settings = self.settings()?;
@@ -145,7 +155,7 @@ impl PlayOptions {
     /// Parameters of the link by their names; what is wrong with them is told as the option's.
     fn settings(&self) -> Result<Vec<(&'static str, String)>, Failure> {
         let start = self.start.map(|start| match start {
-            Start::Packet => "first".to_owned(),
+            Start::First => "first".to_owned(),
             Start::Now => "now".to_owned(),
         });
         let given = [
@@ -322,7 +332,7 @@ mod tests {
             ("trace.packet", "1504"),
         ];
         assert_eq!(settings, expected.map(|(name, value)| (name, value.to_owned())));
-        assert_eq!(options(&["--start=first", "x"]).start, Some(Start::Packet));
+        assert_eq!(options(&["--start=first", "x"]).start, Some(Start::First));
         assert_eq!(options(&["--loop", "x"]).file, None, "a value needs its =");
         for (words, told) in [
             (&["x", "--loop=maybe"][..], "--loop: unknown word \"maybe\", expected one of"),

@@ -1,6 +1,6 @@
 //! One direction of the link: every packet's fate, every stage's delay, every departure's lateness.
 
-use super::{IgnoredStores, Impairments, Lanes};
+use super::{FollowedTrace, IgnoredStores, Impairments, Lanes};
 use crate::distribution::Distribution;
 use crate::lateness::Lateness;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,9 @@ pub struct Direction {
     /// What the impairments did.
     #[serde(default)]
     pub impairments: Impairments,
+    /// The trace that it followed at the end; null where it followed none.
+    #[serde(default)]
+    pub trace: Option<FollowedTrace>,
     /// Opportunities of traces with single deliveries; null where none was followed.
     #[serde(default)]
     pub opportunities: Option<Opportunities>,

@@ -10,6 +10,7 @@ mod impairments;
 mod lanes;
 mod run;
 mod text;
+mod trace;
 mod witness;
 
 pub use direction::{
@@ -23,6 +24,7 @@ pub use lanes::{Lane, Lanes};
 pub(crate) use run::share_ppm;
 pub use run::{Log, Peer, Run, Thread};
 pub use text::{queues, text};
+pub use trace::{FollowedTrace, TraceState};
 pub use witness::Witness;
 
 use crate::verdict::Verdict;

@@ -7,7 +7,7 @@ use crate::lateness::Lateness;
 use crate::units::{
     count, cut, duration, duration_or_dash, pair, percent, rate, share, visible, wrap,
 };
-use crate::verdict::Verdict;
+use crate::verdict::{PAUSE, Verdict};
 
 /// The report as text: what ran, the verdict, packets, delays by stage and lateness of each
 /// direction, then as many reasons and notes as fit, and the host. At most ten entries: the command
@@ -210,9 +210,6 @@ fn exceedances(lateness: &Lateness) -> Vec<String> {
 fn labelled(label: &str, rest: &str) -> String {
     format!("{label:<LABEL$}{rest}")
 }
-
-/// How a report writes a rate of 0.
-const PAUSE: &str = "0bit";
 
 const MAX_LINES: usize = 10;
 const MAX_COLUMNS: usize = 100;

@@ -54,6 +54,8 @@ pub struct Facts {
     pub longest_gap_ns: Option<i64>,
     /// Packets still held when the run ended.
     pub queued: u64,
+    /// Why a direction that held some of them let none out any more.
+    pub shut: Option<String>,
     /// Bursts of UDP that crossed uncut.
     pub uncut_udp_bursts: u64,
     /// Stores to the control block that were not done.
@@ -216,6 +218,7 @@ impl Facts {
             stamps_implausible: sum(|d| d.stamps.future + d.stamps.stale),
             longest_gap_ns: worst(|d| d.stamps.longest_gap_ns),
             queued: sum(|d| d.packets.queued),
+            shut: directions.named().into_iter().find_map(|(name, d)| shut(name, d)),
             uncut_udp_bursts: sum(|d| d.uncut_udp_bursts),
             ignored_stores: sum(|d| d.ignored.count),
             balanced: both.into_iter().all(|d| d.packets.balanced()),
@@ -277,6 +280,17 @@ fn idle_queue(direction: &Direction) -> Option<String> {
     }
 }
 
+/// What keeps back all packets that a direction still holds: `up has a rate of 0`.
+fn shut(name: &str, direction: &Direction) -> Option<String> {
+    let (trace, rate) = (&direction.trace, direction.link.get("rate"));
+    match trace {
+        _ if direction.packets.queued == 0 => None,
+        Some(trace) if trace.is_spent() => Some(format!("the trace of {name} has ended")),
+        _ if rate.is_some_and(|rate| rate == PAUSE) => Some(format!("{name} has a rate of 0")),
+        _ => None,
+    }
+}
+
 fn buffer_granted(host: &Host) -> bool {
     let granted = &host.granted;
     let sizes = granted.receive_buffer_bytes.zip(granted.receive_buffer_asked_bytes);
@@ -289,6 +303,9 @@ fn mtu_changed(directions: &Directions) -> bool {
     let mut sizes = devices.filter_map(|device| device.mtu_bytes);
     sizes.next().is_some_and(|first| sizes.any(|other| other != first))
 }
+
+/// How reports write a rate of 0.
+pub(crate) const PAUSE: &str = "0bit";
 
 /// Twice the longest time that the driver waits of its own accord.
 const STALL_NS: i64 = 2_000_000_000;

@@ -5,6 +5,7 @@
 mod facts;
 mod words;
 
+pub(crate) use facts::PAUSE;
 pub use facts::{Facts, OwnLoss, Testimony};
 pub use words::{Note, Reason};
 
@@ -225,7 +226,8 @@ fn notes(facts: &Facts) -> Vec<Finding<Note>> {
         (facts.queued > 0).then(|| {
             let were = if facts.queued == 1 { "was still on its" } else { "were still on their" };
             let packets = plural(facts.queued, "packet");
-            Note::CutOff.because(format!("{packets} {were} way when the run ended"))
+            let why = facts.shut.as_ref().map_or_else(String::new, |shut| format!(": {shut}"));
+            Note::CutOff.because(format!("{packets} {were} way when the run ended{why}"))
         }),
         witness(facts),
         (facts.uncut_udp_bursts > 0).then(|| {

@@ -2,7 +2,8 @@ use super::*;
 use crate::histogram::Histogram;
 use crate::lateness::LatenessRecorder;
 use crate::report::{
-    Device, Directions, Granted, Host, Log, LostBefore, Peer, Run, Stamps, Thread, Witness,
+    Device, Directions, FollowedTrace, Granted, Host, Log, LostBefore, Peer, Run, Stamps, Thread,
+    TraceState, Witness,
 };
 use std::collections::BTreeMap;
 
@@ -301,6 +302,7 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
         idle_queue: None,
         strict: false,
         queued: 10,
+        shut: None,
         uncut_udp_bursts: 11,
         ignored_stores: 7,
         balanced: true,
@@ -408,6 +410,37 @@ fn packets_still_held_and_uncut_bursts_are_notes_with_their_number() {
     let held = text(&Facts { queued: 1_500, ..quiet() });
     assert_eq!(held, "1,500 packets were still on their way when the run ended");
     assert!(text(&Facts { uncut_udp_bursts: 7, ..quiet() }).starts_with("7 UDP bursts"));
+}
+
+#[test]
+fn what_keeps_packets_back_for_good_is_told() {
+    let told = |rate: &str, state, queued| {
+        let trace = FollowedTrace {
+            text: "a (mahimahi, 1s, mean 8mbit, crc32 00000000)".to_owned(),
+            course: if rate == "unlimited" { "deliveries" } else { "steps" }.to_owned(),
+            span_ns: 1_000_000_000,
+            repeats: false,
+            state,
+            rounds: 1,
+            at_ns: 1_000_000_000,
+        };
+        let mut directions = Directions::default();
+        directions.up.link = [("rate".to_owned(), rate.to_owned())].into();
+        directions.up.packets.queued = queued;
+        directions.up.trace = Some(trace);
+        let run = Run::default();
+        Facts::new(&Host::default(), &run, &directions, &Histogram::new(), None).shut
+    };
+    let ended = TraceState::Ended;
+    assert_eq!(told("unlimited", ended, 3).as_deref(), Some("the trace of up has ended"));
+    assert_eq!(told("0bit", ended, 3).as_deref(), Some("up has a rate of 0"));
+    assert_eq!(told("8mbit", ended, 3), None, "its last rate stays");
+    assert_eq!(told("unlimited", TraceState::Running, 3), None);
+    assert_eq!(told("unlimited", ended, 0), None);
+    let shut = Some("up has a rate of 0".to_owned());
+    let note = judge(&Facts { queued: 3, shut, ..quiet() }).notes[0].text.clone();
+    let expected = "3 packets were still on their way when the run ended: up has a rate of 0";
+    assert_eq!(note, expected);
 }
 
 #[test]

@@ -16,6 +16,4 @@ pub(crate) use self::client::{AskError, Client};
 pub(crate) use self::request::Setting;
 pub(crate) use self::runs::RunPlace;
 pub(crate) use self::server::Server;
-pub(crate) use self::service::{
-    Applied, Backlog, Links, Refused, RunFacts, Service, Shown, ShownTrace,
-};
+pub(crate) use self::service::{Applied, Backlog, Links, Refused, RunFacts, Service, Shown};

@@ -79,26 +79,9 @@ pub(crate) struct Shown {
     /// What the impairments have done so far.
     pub(crate) impairments: report::Impairments,
     /// The trace that it follows.
-    pub(crate) trace: Option<ShownTrace>,
+    pub(crate) trace: Option<report::FollowedTrace>,
     /// Opportunities of traces with single deliveries so far.
     pub(crate) opportunities: Option<report::Opportunities>,
-}
-
-/// A trace that is followed, and where in it the link is.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct ShownTrace {
-    /// Its file, format, span, mean rate and checksum.
-    pub(crate) text: String,
-    /// How long a round lasts.
-    pub(crate) span_ns: u64,
-    /// It begins anew at its end.
-    pub(crate) repeats: bool,
-    /// `waiting` for the first packet, `running` or `ended`.
-    pub(crate) state: &'static str,
-    /// Rounds that are over.
-    pub(crate) rounds: u64,
-    /// Where in the round, from its beginning.
-    pub(crate) at_ns: u64,
 }
 
 /// What waits in a queue.

@@ -1,6 +1,7 @@
 //! `punctual log info`: what a log holds.
 
-use std::io::{self, BufReader, Write, stdout};
+use std::fs::File;
+use std::io::{self, BufReader, Write, stdin, stdout};
 
 use anyhow::Context;
 use punctual_measure::units::{count, duration, visible};
@@ -12,7 +13,7 @@ use super::options::InfoOptions;
 use super::survey::{Counts, Survey};
 use super::watch::Watch;
 use crate::failure::Failure;
-use crate::log::{Direction, LogReader};
+use crate::log::{Direction, LogReader, ReadError};
 
 pub(super) fn run(options: &InfoOptions) -> Result<u8, Failure> {
     let survey = read(options).map_err(|error| error.of("log info", &options.log))?;
@@ -24,7 +25,11 @@ pub(super) fn run(options: &InfoOptions) -> Result<u8, Failure> {
 }
 
 fn read(options: &InfoOptions) -> Result<Survey, ExportError> {
-    let log = super::open(&options.log)?;
+    if options.log.as_os_str() == "-" {
+        return Survey::watched(LogReader::new(stdin().lock())?, &mut Watch::none());
+    }
+    let log = File::open(&options.log)
+        .map_err(|error| ReadError::Open { path: options.log.clone(), error })?;
     let total = log.metadata().map_or(0, |log| log.len());
     let mut watch = Watch::new(total, None);
     watch.begin("reading");

@@ -41,7 +41,7 @@ pub struct ExportOptions {
 /// `punctual log info`
 #[derive(Args, Debug)]
 pub struct InfoOptions {
-    /// Log written by `punctual run --log`
+    /// Log written by `punctual run --log`; `-` is stdin
     pub log: PathBuf,
     /// Print the result as one JSON object
     #[arg(long)]

@@ -15,6 +15,7 @@ mod merge;
 mod outputs;
 mod remotes;
 mod session;
+mod state;
 mod summary;
 mod supervise;
 pub(crate) mod tables;

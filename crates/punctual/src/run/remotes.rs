@@ -8,17 +8,15 @@ use punctual_linux::driver::{Refused, Remote, Seen};
 use punctual_linux::netfilter::Support;
 use punctual_measure::report::Delays;
 use punctual_sched::impair::Correlated;
-use punctual_sched::trace::{Position, Trace, TraceOptions};
+use punctual_sched::trace::{Trace, TraceOptions};
 use punctual_sched::{Change, ConfigError, Instant, LinkConfig};
 
 use super::drivers::Drivers;
 use super::impairments::impairments;
 use super::lanes::{ByLane, LanePlan};
 use super::links::{Links, users_by_mark};
-use super::summary;
-use crate::control::{
-    self, Applied, Backlog, RunFacts, Server, Service, Shown, ShownTrace, socket,
-};
+use super::state;
+use crate::control::{self, Applied, Backlog, RunFacts, Server, Service, Shown, socket};
 use crate::log::Direction;
 
 /// Listens in the run's directory and answers for its links. Without a socket they cannot be changed,
@@ -184,36 +182,18 @@ impl control::Links for Remotes {
         let seen = self.seen(direction)?;
         let (config, snapshot) = (&seen.config, &seen.snapshot);
         Ok(Shown {
-            link: summary::in_force(config, None),
-            gso: summary::bursts(config).to_owned(),
-            queue: summary::queue(config, snapshot),
+            link: state::in_force(config, None),
+            gso: state::bursts(config).to_owned(),
+            queue: state::queue(config, snapshot),
             backlog: Backlog { packets: snapshot.backlog_packets, bytes: snapshot.backlog_bytes },
-            packets: summary::packets(snapshot),
-            bytes: summary::bytes(snapshot),
+            packets: state::packets(snapshot),
+            bytes: state::bytes(snapshot),
             // What was measured of the delays is with the thread that measures it.
             impairments: impairments(config, snapshot, &Delays::default()),
-            trace: shown_trace(&seen),
-            opportunities: summary::opportunities(config, snapshot),
+            trace: state::followed(config, seen.trace),
+            opportunities: state::opportunities(config, snapshot),
         })
     }
-}
-
-fn shown_trace(seen: &Seen) -> Option<ShownTrace> {
-    let (trace, position) = (seen.config.trace.as_ref()?, seen.trace?);
-    let Position { begun, rounds, within, ended } = position;
-    let state = match begun {
-        None => "waiting",
-        Some(_) if ended => "ended",
-        Some(_) => "running",
-    };
-    Some(ShownTrace {
-        text: seen.config.trace_brief(),
-        span_ns: trace.schedule.span().as_nanos(),
-        repeats: trace.repeat,
-        state,
-        rounds,
-        at_ns: within.as_nanos(),
-    })
 }
 
 impl From<Refused> for control::Refused {

@@ -9,16 +9,16 @@ use punctual_measure::histogram::Histogram;
 use punctual_measure::report::{self, Direction, Directions, Granted, Report, Thread};
 use punctual_measure::verdict::Facts;
 use punctual_measure::{difference_ns, judge};
-use punctual_sched::config::{Gso, Limit};
-use punctual_sched::queue::show;
+use punctual_sched::config::Limit;
+use punctual_sched::trace::Position;
 use punctual_sched::{Duration, LinkConfig, Snapshot};
 
 use super::account::DirectionAccount;
-use super::flows::drops_by_name;
 use super::gate::{GateCounts, RECEIVE_BUFFER};
 use super::impairments::impairments;
 use super::links::Links;
 use super::merge::DirectionEnd;
+use super::state;
 use crate::log::{Direction as Way, LaneId};
 
 /// A lane when it has stopped; or all of a direction together, under the first one's name.
@@ -32,6 +32,8 @@ pub(super) struct LaneEnd {
     pub(super) limit_asked: Option<Duration>,
     pub(super) account: DirectionAccount,
     pub(super) snapshot: Snapshot,
+    /// Where in its trace it was; `None` where it followed none.
+    pub(super) position: Option<Position>,
     pub(super) counts: LaneCounts,
     pub(super) wakes: report::Wakes,
 }
@@ -83,11 +85,22 @@ pub(super) fn take_apart(
     let lanes = stopped.lanes.into_iter().zip(ids).map(|(lane, &id)| {
         let (counts, end) = (lane.counts(), lane.latest());
         let (snapshot, config) = (lane.link().snapshot(), lane.link().config().clone());
+        let position = lane.link().trace_position();
         let mut account = lane.into_account();
         account.finish_log(end, &snapshot);
         let limit_asked = limit_asked(links.of(id.direction), &config);
         let (wakes, thread) = (wakes.clone(), name.to_owned());
-        LaneEnd { lane: id, thread, config, limit_asked, account, snapshot, counts, wakes }
+        LaneEnd {
+            lane: id,
+            thread,
+            config,
+            limit_asked,
+            account,
+            snapshot,
+            position,
+            counts,
+            wakes,
+        }
     });
     let lanes = lanes.collect();
     (end, lanes)
@@ -101,39 +114,44 @@ pub(super) fn direction(
     statistics: &[Vec<DeviceStatistics>; 2],
 ) -> Direction {
     let DirectionEnd { end, lanes } = end;
-    let LaneEnd { lane, thread: _, config, limit_asked, account, snapshot, counts, wakes } = end;
+    let LaneEnd {
+        lane,
+        thread: _,
+        config,
+        limit_asked,
+        account,
+        snapshot,
+        position,
+        counts,
+        wakes,
+    } = end;
     let LaneCounts {
-        receive_buffer,
+        receive_buffer: _,
         flushed,
-        malformed,
-        unread,
+        malformed: _,
+        unread: _,
         uncut_udp_bursts,
         unkept,
         unsent,
         longest_gap,
         stamps,
     } = *counts;
-    let GateCounts { rule, queue_full: nfqueue_full, too_big } = gate;
+    let GateCounts { rule, queue_full: _, too_big: _ } = gate;
     let kept = account.report();
     Direction {
-        link: in_force(config, *limit_asked),
+        link: state::in_force(config, *limit_asked),
         lanes: lanes.clone(),
-        queue: report::Queue { delays: kept.queue.delays, ..queue(config, snapshot) },
-        gso: bursts(config).to_owned(),
-        packets: packets(snapshot),
+        queue: report::Queue { delays: kept.queue.delays, ..state::queue(config, snapshot) },
+        gso: state::bursts(config).to_owned(),
+        packets: state::packets(snapshot),
         uncut_udp_bursts,
-        lost_before: report::LostBefore {
-            receive_buffer,
-            nfqueue_full,
-            malformed,
-            too_big,
-            unread_at_end: unread,
-        },
+        lost_before: lost_before(*counts, gate),
         flushed_by_kernel: flushed,
         copies_failed: unsent + unkept,
-        bytes: bytes(snapshot),
+        bytes: state::bytes(snapshot),
         impairments: impairments(config, snapshot, &kept.delay),
-        opportunities: opportunities(config, snapshot),
+        trace: state::followed(config, *position),
+        opportunities: state::opportunities(config, snapshot),
         delay: kept.delay,
         lateness: kept.lateness,
         wakes: wakes.clone(),
@@ -149,6 +167,12 @@ pub(super) fn direction(
     }
 }
 
+fn lost_before(counts: LaneCounts, gate: GateCounts) -> report::LostBefore {
+    let LaneCounts { receive_buffer, malformed, unread: unread_at_end, .. } = counts;
+    let GateCounts { queue_full: nfqueue_full, too_big, .. } = gate;
+    report::LostBefore { receive_buffer, nfqueue_full, malformed, too_big, unread_at_end }
+}
+
 fn stamps_section(counts: StampCounts, longest_gap: Duration) -> report::Stamps {
     let StampCounts { raised, future, stale, clock_steps, step_touched } = counts;
     report::Stamps {
@@ -161,57 +185,6 @@ fn stamps_section(counts: StampCounts, longest_gap: Duration) -> report::Stamps 
     }
 }
 
-/// Fates so far.
-pub(super) fn packets(snapshot: &Snapshot) -> report::Packets {
-    report::Packets {
-        arrived: snapshot.packets_in,
-        departed: snapshot.packets_out,
-        queued: snapshot.queued,
-        dropped: drops_by_name(&snapshot.dropped),
-        duplicated: snapshot.duplicated,
-        marked: snapshot.marked,
-        corrupted: snapshot.corrupted,
-        reordered: snapshot.reordered,
-    }
-}
-
-/// Sizes of what [`packets`] counts.
-pub(super) fn bytes(snapshot: &Snapshot) -> report::Bytes {
-    report::Bytes {
-        arrived: snapshot.bytes_in,
-        duplicated: snapshot.bytes_duplicated,
-        departed: snapshot.bytes_out,
-        dropped: snapshot.bytes_dropped,
-    }
-}
-
-/// Of traces with single deliveries, the one that is followed or others before.
-pub(super) fn opportunities(
-    config: &LinkConfig,
-    snapshot: &Snapshot,
-) -> Option<report::Opportunities> {
-    let (used, wasted) = (snapshot.opportunities_used, snapshot.opportunities_wasted);
-    let delivers =
-        config.trace.as_ref().is_some_and(|trace| trace.schedule.opportunity().is_some());
-    (delivers || used > 0 || wasted > 0).then_some(report::Opportunities { used, wasted })
-}
-
-/// How bursts cross the link.
-pub(super) fn bursts(config: &LinkConfig) -> &'static str {
-    if config.resolved_gso() == Gso::Keep { "keep" } else { "split" }
-}
-
-/// The queue discipline's own counters.
-pub(super) fn queue(config: &LinkConfig, snapshot: &Snapshot) -> report::Queue {
-    let counters = snapshot.discipline.counters().into_iter();
-    report::Queue {
-        kind: snapshot.discipline.name().to_owned(),
-        counters: counters.map(|(name, value)| (name.to_owned(), value)).collect(),
-        text: show(config, snapshot).lines().map(str::to_owned).collect(),
-        ..report::Queue::default()
-    }
-}
-
 /// `limit` of the link that was asked for, if it was a time and the link that is in force still has
 /// what came of it.
 fn limit_asked(asked: &LinkConfig, in_force: &LinkConfig) -> Option<Duration> {
@@ -221,23 +194,6 @@ fn limit_asked(asked: &LinkConfig, in_force: &LinkConfig) -> Option<Duration> {
         }
         _ => None,
     }
-}
-
-/// Every parameter with its value in force: the limit and the treatment of bursts resolved.
-pub(super) fn in_force(
-    config: &LinkConfig,
-    limit_asked: Option<Duration>,
-) -> std::collections::BTreeMap<String, String> {
-    let config = config.with_limit_resolved();
-    let mut entries: std::collections::BTreeMap<String, String> =
-        config.entries().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    if let Some(asked) = limit_asked {
-        entries.insert("limit.asked".to_owned(), asked.to_string());
-    }
-    if config.limit.is_none() {
-        entries.insert("limit".to_owned(), "none".to_owned());
-    }
-    entries
 }
 
 /// Drops at the devices that a direction passes, in the order in which it does, from `before`

@@ -90,8 +90,8 @@ fn as_text(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> S
         if read.loops_by_nature { "then begins anew" } else { "then ends, unless told to repeat" };
     line("span", format!("{}, {then}", seconds(summary.span)));
     line("entries", entries(&read.timeline, summary));
-    if let Some(mean) = summary.mean_bps {
-        line("mean", mbit(mean));
+    if let Some(mean) = mean(summary) {
+        line("mean", mean);
     }
     if let Some(peak) = summary.peak_bps {
         let over = summary.peak_over.map_or_else(String::new, |over| format!(" over {over}"));
@@ -114,6 +114,15 @@ fn as_text(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> S
         line("warning", warning.clone());
     }
     text
+}
+
+fn mean(summary: &Summary) -> Option<String> {
+    let finite = summary.mean_bps.map(mbit);
+    if summary.unlimited == Duration::ZERO {
+        return finite;
+    }
+    let unlimited = format!("unlimited for {}", seconds(summary.unlimited));
+    Some(finite.map_or_else(|| unlimited.clone(), |mean| format!("{unlimited}, else {mean}")))
 }
 
 /// The longest outage, that at the beginning, and where there are several long ones these.
@@ -184,6 +193,7 @@ fn as_json(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> V
         "span_ns": summary.span.as_nanos(),
         "repeats": read.loops_by_nature,
         "mean_bps": summary.mean_bps,
+        "unlimited_ns": summary.unlimited.as_nanos(),
         "peak_bps": summary.peak_bps,
         "peak_over_ns": nanos(summary.peak_over),
         "outage_ns": nanos(summary.outage.map(|outage| outage.time)),

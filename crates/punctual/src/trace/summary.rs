@@ -16,6 +16,8 @@ pub struct Summary {
     pub opportunities: u64,
     /// Mean rate over the time in which a finite rate is known, bit/s.
     pub mean_bps: Option<u64>,
+    /// How long the rate is unlimited, which no mean holds.
+    pub unlimited: Duration,
     /// The highest finite rate; of deliveries, over any [`Summary::peak_over`].
     pub peak_bps: Option<u64>,
     /// Of deliveries: [`PEAK`], or the span where that is shorter.
@@ -66,6 +68,7 @@ fn of_steps(steps: &[Step], span: Duration) -> Summary {
         entries: steps.len(),
         opportunities: 0,
         mean_bps: sums.rate.mean(),
+        unlimited: sums.unlimited,
         peak_bps: sums.rate.greatest,
         peak_over: None,
         outage,
@@ -101,6 +104,7 @@ fn of_deliveries(at: &[Delivery], opportunity: Opportunity, span: Duration) -> S
         entries: at.len(),
         opportunities,
         mean_bps: Some(per_second(opportunities, span)),
+        unlimited: Duration::ZERO,
         peak_bps: Some(per_second(most_within(at, window), window)),
         peak_over: Some(window),
         outage,
@@ -136,14 +140,17 @@ struct Sums {
     rate: Weighed,
     delay: Weighed,
     loss: Weighed,
+    unlimited: Duration,
     outages: Search,
 }
 
 impl Sums {
     /// Values that hold for a time.
     fn add(&mut self, now: &Step, time: Duration) {
-        if let Some(rate) = now.rate.filter(|rate| *rate != Rate::UNLIMITED) {
-            self.rate.add(rate.as_bps(), time);
+        match now.rate {
+            Some(Rate::UNLIMITED) => self.unlimited = self.unlimited + time,
+            Some(rate) => self.rate.add(rate.as_bps(), time),
+            None => {}
         }
         if let Some(delay) = now.delay {
             self.delay.add(delay.as_nanos(), time);

@@ -742,6 +742,10 @@ fn summaries_have_the_figures_of_a_round() {
     let outage = Outage { at: Duration::from_millis(8), time: Duration::from_millis(492) };
     assert_eq!(summary.outage, Some(outage));
     assert_eq!(summary.smallest_step, Some(Duration::from_millis(1)));
+    let text = "time,rate\n0s,10mbit\n1s,unlimited\n3s,20mbit\n4s,20mbit\n";
+    let summary = Summary::of(&good(text).timeline);
+    assert_eq!(summary.mean_bps, Some(16_666_666));
+    assert_eq!(summary.unlimited, Duration::from_secs(2));
     let text = "# span=10s\ntime,rate,delay,loss\n0s,8mbit,10ms,0%\n2s,0,,\n3s,,,100%\n4s,4mbit,30ms,50%\n";
     let summary = Summary::of(&good(text).timeline);
     assert_eq!(summary.mean_bps, Some(4_000_000));

@@ -241,7 +241,10 @@ fn info_says_what_a_log_holds() {
     let json = place.ends("info cut.log --json").stdout;
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["complete"], false);
-    assert!(place.fails(2, "info /dev/null").contains("a log is read twice"));
+    let piped = fs::File::open(place.0.join("run.log")).unwrap();
+    let piped = place.command("info -").stdin(piped).output().unwrap();
+    assert_eq!(String::from_utf8(piped.stdout).unwrap(), text, "the same from stdin");
+    assert!(place.fails(2, "info /dev/null").contains("it does not begin with"));
     fs::write(place.0.join("none.log"), "nothing").unwrap();
     assert!(place.fails(2, "info none.log").contains("not a log of punctual"));
     assert!(Path::new(program()).exists());

@@ -25,6 +25,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_trace_that_a_link_cannot_follow_is_refused_by_name,
         what_is_no_trace_is_refused_and_no_descriptor_stays_open,
         a_run_warns_of_its_traces_once,
+        a_trace_that_has_ended_is_named_as_what_keeps_packets,
     ]
     .into()
 }
@@ -100,6 +101,27 @@ fn a_link_that_stops_keeps_the_values_that_it_has() {
         assert_eq!(direction.json["link"]["delay"], "30ms");
         assert_eq!(direction.json["link"]["trace"], "none");
     }
+}
+
+fn a_trace_that_has_ended_is_named_as_what_keeps_packets() {
+    let run = Run::new("rate=100mbit");
+    fs::write(run.file("once.up"), "5\n9\n").unwrap();
+    let ended = run
+        .peer(&udp_receiver("--idle 300ms"))
+        .sh(&format!(
+            "\"$P\" play --direction up --loop=no \"$T/once.up\" >&2; {}",
+            udp_sender("--rate 12mbit --size 1472 --duration 200ms")
+        ))
+        .finish();
+    let report = ended.report();
+    assert_eq!(report.up.json["trace"]["state"], "ended");
+    assert_eq!(report.up.json["trace"]["course"], "deliveries");
+    assert!(number(&report.up.json["packets"]["queued"]) > 0);
+    let notes = report.json["verdict"]["notes"].as_array().unwrap();
+    let cut_off = notes.iter().find(|note| note["word"] == "cut_off").expect("it is told");
+    let text = cut_off["text"].as_str().unwrap();
+    assert!(text.ends_with("when the run ended: the trace of up has ended"), "{text}");
+    ended.replays(&report);
 }
 
 /// A full packet takes an opportunity each; more is offered than they carry.
@@ -207,6 +229,9 @@ fn a_trace_that_a_link_cannot_follow_is_refused_by_name() {
         assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
         assert!(refused.stdout.is_empty());
     }
+    let alone = punctual(words(&["play", &name]));
+    let told = format!("punctual: {name} is a run, and what is it to play?");
+    assert!(alone.status == 2 && alone.stderr.starts_with(&told), "{}", alone.stderr);
     let set = punctual(words(&["set", &name, &format!("up.trace={cell}")]));
     assert_eq!(set.status, 1);
     assert!(set.stderr.contains("up.trace: ") && set.stderr.contains("punctual play"));

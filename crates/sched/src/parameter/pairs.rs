@@ -65,6 +65,12 @@ fn problem<'a>(
     if word.contains('=') {
         return hint::unknown(name, value, config);
     }
+    if let Some((name @ ("trace" | "distribution"), _)) = before {
+        return format!(
+            "\"{word}\" is no NAME=VALUE; a file's name with blanks in it can be given by --config: \
+             {name} = \"...\""
+        );
+    }
     let follows = before.and_then(|&(name, value)| {
         spaced(Parameter::find(name)?, Some(value), core::iter::once(word).chain(after))
     });

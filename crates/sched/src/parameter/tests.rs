@@ -513,6 +513,10 @@ const FOREIGN: &[(&str, &str)] = &[
     ("delay=1ms reorder 25% 50% gap 5", "write reorder=25%,50%,gap=5"),
     ("slot 1ms 2ms packets 4 bytes 6000", "write slot=1ms,2ms,packets=4,bytes=6000"),
     ("delay soon", r#""delay" has no value, expected delay=TIME"#),
+    (
+        "trace=my cell.down",
+        r#""cell.down" is no NAME=VALUE; a file's name with blanks in it can be given by --config: trace = "...""#,
+    ),
     ("rate=1mbit 5", r#""5" is no NAME=VALUE such as delay=30ms"#),
 ];
 

@@ -129,7 +129,9 @@ pub(super) fn raised_sine(phase: u64) -> u64 {
     // Quarters 1 and 3 run backwards, 2 and 3 are below.
     let within = if turn % 2 == 1 { quarter - within } else { within };
     let sine = sine_of_quarter(within * 4);
-    if turn % 4 < 2 { u64::midpoint(ONE, sine) } else { (ONE - sine) / 2 }
+    // Both halves are rounded the same way, so that they add up.
+    let upper = u64::midpoint(ONE, sine);
+    if turn % 4 < 2 { upper } else { ONE - upper }
 }
 
 /// `sin(x * pi/2)` for x from 0 to 1, in 2^32ths, by the series up to x^13, whose next member is
