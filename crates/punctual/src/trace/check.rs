@@ -211,8 +211,11 @@ fn as_json(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> V
     })
 }
 
-/// Seconds with three decimals.
+/// Seconds with three decimals; below a millisecond as links write times.
 fn seconds(time: Duration) -> String {
+    if (1..1_000_000).contains(&time.as_nanos()) {
+        return time.to_string();
+    }
     let millis = time.as_nanos() / 1_000_000;
     format!("{}.{:03} s", millis / 1_000, millis % 1_000)
 }
