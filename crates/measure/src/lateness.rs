@@ -34,6 +34,12 @@ pub struct Lateness {
     pub late: u64,
     /// The tolerance in force at the end.
     pub tolerance_ns: i64,
+    /// The least that was in force for a departure; that at the end where there was none.
+    #[serde(default)]
+    pub tolerance_min_ns: i64,
+    /// The greatest.
+    #[serde(default)]
+    pub tolerance_max_ns: i64,
 }
 
 /// Collects [`Lateness`], one call per departure, without allocating.
@@ -46,6 +52,9 @@ pub struct LatenessRecorder {
     ewma: Ewma,
     late: u64,
     tolerance_ns: i64,
+    /// The least and the greatest that departures had before this one, and how many had them.
+    earlier: Option<(i64, i64)>,
+    before: u64,
 }
 
 impl LatenessRecorder {
@@ -58,12 +67,26 @@ impl LatenessRecorder {
             ewma: Ewma::default(),
             late: 0,
             tolerance_ns,
+            earlier: None,
+            before: 0,
         }
     }
 
     /// A live change of delay or AQM threshold: holds for departures from now on.
     pub fn set_tolerance(&mut self, tolerance_ns: i64) {
+        if tolerance_ns == self.tolerance_ns {
+            return;
+        }
+        self.earlier = self.tolerances();
+        self.before = self.histogram.n();
         self.tolerance_ns = tolerance_ns;
+    }
+
+    /// The least and the greatest that held for a departure.
+    fn tolerances(&self) -> Option<(i64, i64)> {
+        let now =
+            (self.histogram.n() > self.before).then_some((self.tolerance_ns, self.tolerance_ns));
+        widest(self.earlier, now)
     }
 
     /// Counts one departure, `lateness_ns` after its due time (negative: before it).
@@ -80,11 +103,13 @@ impl LatenessRecorder {
     /// Adds what was recorded elsewhere beside this. The average, which is of the last departures,
     /// becomes the greater of both; the tolerance stays this one's.
     pub fn merge(&mut self, other: &Self) {
+        self.earlier = widest(self.tolerances(), other.tolerances());
         self.histogram.merge(&other.histogram);
         self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, more)| *sum += more);
         self.above_2ms += other.above_2ms;
         self.late += other.late;
         self.ewma.scaled = self.ewma.scaled.max(other.ewma.scaled);
+        self.before = self.histogram.n();
     }
 
     /// The counts, to merge both directions for the resolution of a run.
@@ -100,6 +125,8 @@ impl LatenessRecorder {
     /// The figures of the report.
     pub fn lateness(&self) -> Lateness {
         let [early, lt_50us, lt_1ms, lt_4ms, ge_4ms] = self.buckets;
+        let now = self.tolerance_ns;
+        let (tolerance_min_ns, tolerance_max_ns) = self.tolerances().unwrap_or((now, now));
         Lateness {
             distribution: self.histogram.distribution(),
             early,
@@ -111,7 +138,17 @@ impl LatenessRecorder {
             ewma_ns: self.ewma.value(),
             late: self.late,
             tolerance_ns: self.tolerance_ns,
+            tolerance_min_ns,
+            tolerance_max_ns,
         }
+    }
+}
+
+/// From the least of both to the greatest of both.
+fn widest(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    match (one, other) {
+        (Some((min, max)), Some((lower, higher))) => Some((min.min(lower), max.max(higher))),
+        (one, other) => one.or(other),
     }
 }
 
@@ -220,6 +257,31 @@ mod tests {
         recorder.record(MS + 1);
         let lateness = recorder.lateness();
         assert_eq!((lateness.late, lateness.tolerance_ns), (1, 2 * MS));
+    }
+
+    #[test]
+    fn the_tolerances_that_departures_had_are_told() {
+        let bounds = |recorder: &LatenessRecorder| {
+            let lateness = recorder.lateness();
+            (lateness.tolerance_min_ns, lateness.tolerance_max_ns)
+        };
+        let mut recorder = LatenessRecorder::new(5 * MS);
+        assert_eq!(bounds(&recorder), (5 * MS, 5 * MS));
+        recorder.set_tolerance(MS);
+        recorder.set_tolerance(MS);
+        assert_eq!(bounds(&recorder), (MS, MS), "none left under the first");
+        recorder.record(0);
+        recorder.set_tolerance(2 * MS);
+        assert_eq!(bounds(&recorder), (MS, MS), "none left under the last");
+        recorder.record(0);
+        recorder.set_tolerance(MS);
+        assert_eq!(bounds(&recorder), (MS, 2 * MS));
+        let mut other = LatenessRecorder::new(3 * MS);
+        other.record(0);
+        recorder.merge(&other);
+        assert_eq!(bounds(&recorder), (MS, 3 * MS));
+        recorder.set_tolerance(4 * MS);
+        assert_eq!(bounds(&recorder), (MS, 3 * MS));
     }
 
     #[test]

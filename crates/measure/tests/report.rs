@@ -166,6 +166,24 @@ fn a_link_that_lets_nothing_out_is_called_paused() {
 }
 
 #[test]
+fn a_rate_stands_beside_that_of_its_link_or_its_trace() {
+    let up = |trace: Option<FollowedTrace>, rate: &str| {
+        let mut report = filled();
+        let named = trace.as_ref().map_or("none", |trace| &*trace.text);
+        report.directions.up.link = map(&[("rate", rate), ("trace", named)]);
+        report.directions.up.trace = trace;
+        report.directions.up.changes.clear();
+        let line =
+            checked_text(&report).lines().find(|line| line.starts_with("up ")).map(str::to_owned);
+        line.expect("it has packets")
+    };
+    assert!(up(None, "20mbit").contains(" of 20mbit, "), "{}", up(None, "20mbit"));
+    assert!(up(Some(cell()), "unlimited").contains(" along its trace, "));
+    let bare = up(None, "unlimited");
+    assert!(!bare.contains(" of ") && !bare.contains("trace"), "{bare}");
+}
+
+#[test]
 fn packets_unread_at_the_end_are_shown() {
     let mut report = empty();
     report.directions.up.lost_before.unread_at_end = 3;

@@ -117,7 +117,7 @@ fn carried(direction: &Direction) -> String {
     match (direction.rate.frame_bps, asked) {
         (Some(bps), _) if changes == 1 => format!("{} with 1 change", rate(bps)),
         (Some(bps), _) if changes > 0 => format!("{} with {} changes", rate(bps), count(changes)),
-        (Some(bps), _) if direction.link.contains_key("trace") => {
+        (Some(bps), _) if direction.trace.is_some() => {
             format!("{} along its trace", rate(bps))
         }
         (None, Some(asked)) if asked == PAUSE => "paused".into(),

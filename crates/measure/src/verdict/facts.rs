@@ -16,8 +16,11 @@ pub struct Facts {
     pub resolution_ns: Option<i64>,
     /// Departures later than the tolerance.
     pub late: u64,
-    /// The tolerance, the smaller of the two directions'.
+    /// The least tolerance that a departure had, in either direction; that of the stricter
+    /// direction where there was none.
     pub tolerance_ns: i64,
+    /// The greatest.
+    pub tolerance_max_ns: i64,
     /// Packets larger than tbf's bucket, which can never leave.
     pub too_big: u64,
     /// Packets that `limit` dropped.
@@ -191,6 +194,7 @@ impl Facts {
             let processors_ns = run.duration_ns.saturating_mul(i64::from(host.cpus?));
             share_ppm(run.steal_ns?, processors_ns)
         };
+        let (tolerance_ns, tolerance_max_ns) = tolerances(both);
         Self {
             arrivals: sum(|d| {
                 d.packets.arrived + d.lost_before.total() + d.lost_before.unread_at_end
@@ -198,7 +202,8 @@ impl Facts {
             departures: lateness.n(),
             resolution_ns: lateness.percentile_ns(Percentile::P999.ppm()),
             late: sum(|d| d.lateness.late),
-            tolerance_ns: both.map(|d| d.lateness.tolerance_ns).into_iter().min().unwrap_or(0),
+            tolerance_ns,
+            tolerance_max_ns,
             too_big: sum(|d| d.packets.dropped.get("too_big").copied().unwrap_or(0)),
             over_limit: sum(|d| d.packets.dropped.get("limit").copied().unwrap_or(0)),
             dropped: sum(|d| d.packets.dropped.values().sum()),
@@ -263,6 +268,16 @@ impl Facts {
         });
         never_rested || backlog && wait <= super::WAIT_PPM
     }
+}
+
+/// The least and the greatest tolerance that departures of both directions had.
+fn tolerances(both: [&Direction; 2]) -> (i64, i64) {
+    let lateness = both.map(|direction| &direction.lateness);
+    let busy = lateness.into_iter().filter(|lateness| lateness.distribution.n > 0);
+    let least = busy.clone().map(|lateness| lateness.tolerance_min_ns).min();
+    let greatest = busy.map(|lateness| lateness.tolerance_max_ns).max();
+    let idle = lateness.map(|lateness| lateness.tolerance_ns).into_iter().min().unwrap_or(0);
+    (least.unwrap_or(idle), greatest.unwrap_or(idle))
 }
 
 /// What is to queue in a direction where nothing ever has to: `queue=codel`, `limit=100p`. A queue

@@ -187,12 +187,17 @@ fn devices_dropped(facts: &Facts) -> &'static str {
 fn late(facts: &Facts) -> Option<Finding<Reason>> {
     facts.is_late().then(|| {
         let share = units::share(facts.late, facts.departures);
-        if facts.tolerance_ns == 0 {
+        if facts.tolerance_max_ns == 0 {
             return Reason::Late.because(format!(
                 "{share} of departures after their time, none is at it: give --late more than 0"
             ));
         }
-        let tolerance = units::duration(facts.tolerance_ns);
+        let (least, most) = (facts.tolerance_ns, facts.tolerance_max_ns);
+        let tolerance = if least < most {
+            format!("{} to {}", units::duration(least), units::duration(most))
+        } else {
+            units::duration(most)
+        };
         let remedy = if facts.strict { "lower the load" } else { "try --precision strict" };
         Reason::Late.because(format!(
             "{share} of departures over {tolerance} late, 1 % is allowed: {remedy} or --late"
@@ -313,7 +318,9 @@ fn few_packets(facts: &Facts) -> Option<Finding<Note>> {
             units::count(facts.too_big),
             if facts.too_big == 1 { "was" } else { "were" }
         ))),
-        (_, 0) if facts.over_limit > 0 && facts.over_limit == facts.dropped => {
+        (_, 0)
+            if facts.over_limit > 0 && facts.over_limit == facts.dropped && facts.queued == 0 =>
+        {
             let packets = plural(facts.over_limit, "packet");
             Some(Note::NoDepartures.because(format!(
                 "limit dropped all {packets}: none fits; raise limit above a packet with framing"

@@ -16,6 +16,7 @@ fn quiet() -> Facts {
         departures: 10_000,
         resolution_ns: Some(85_000),
         tolerance_ns: MS,
+        tolerance_max_ns: MS,
         ingest_p50_ns: Some(45_000),
         ingest_p99_ns: Some(120_000),
         busy_ppm: Some(40_000),
@@ -284,6 +285,7 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
         resolution_ns: merged.percentile_ns(999_000),
         late: 1,
         tolerance_ns: MS,
+        tolerance_max_ns: 2 * MS,
         lost,
         ingest_p50_ns: Some(9),
         ingest_p99_ns: None,
@@ -462,7 +464,11 @@ fn a_remedy_is_one_that_helps_here() {
     let log =
         judge(&Facts { log_lost_records: 7, log_cause: cause, ..quiet() }).notes[0].text.clone();
     assert_eq!(log, "7 log records lost, the disk was full: log elsewhere");
-    let none = judge(&Facts { tolerance_ns: 0, ..late() }).reasons[0].text.clone();
+    let two = judge(&Facts { tolerance_ns: MS / 10, tolerance_max_ns: 2 * MS, ..late() });
+    let expected = "2.31 % of departures over 100 us to 2.00 ms late, 1 % is allowed: ";
+    assert!(two.reasons[0].text.starts_with(expected), "{}", two.reasons[0].text);
+    let none =
+        judge(&Facts { tolerance_ns: 0, tolerance_max_ns: 0, ..late() }).reasons[0].text.clone();
     assert!(none.ends_with("give --late more than 0") && !none.contains("over 0"), "{none}");
 }
 
@@ -564,7 +570,9 @@ fn a_limit_below_a_packet_is_told_with_the_remedy() {
     let expected =
         "limit dropped all 3 packets: none fits; raise limit above a packet with framing";
     assert_eq!(text(&all), expected);
-    assert!(!text(&Facts { dropped: 4, ..all }).contains("limit"));
+    assert!(!text(&Facts { dropped: 4, ..all.clone() }).contains("limit"));
+    let notes = judge(&Facts { queued: 1, ..all }).notes;
+    assert!(notes.iter().all(|note| !note.text.contains("limit")), "one did fit: {notes:?}");
 }
 
 #[test]

@@ -75,10 +75,12 @@ fn jitter_replays_and_keeps_the_order() {
 }
 
 fn overload_replays_and_drops_at_the_limit() {
-    let ended = udp("rate=2mbit limit=20ms", "--rate 20mbit --duration 1s").finish();
+    let ended = udp("rate=2mbit limit=20ms", "--rate 20mbit --duration 1s").loud().finish();
     let (sent, received, report) = check(&ended);
     assert!(received * 8 < sent, "{received} of {sent} at a tenth of the rate");
     assert_eq!(report.up.dropped.keys().collect::<Vec<_>>(), ["limit"]);
+    let line = ended.stderr.lines().find(|line| line.starts_with("up ")).expect("it is told");
+    assert!(line.contains(" Mbit/s of 2mbit, "), "{line}");
 }
 
 fn both_directions_at_once_replay() {
