@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use punctual_sched::config::Limit;
 use punctual_sched::impair::Loss;
-use punctual_sched::{DropReason, Instant, LinkConfig, Probability, Snapshot};
+use punctual_sched::queue::QueueLimit;
+use punctual_sched::{DropReason, Instant, LinkConfig, Probability, Rate, Snapshot};
 
 use super::Side;
 use super::layout::{DROP_WORDS, STATS, STATS_MAGIC, STATS_SIDES};
@@ -102,12 +102,8 @@ impl StatsWriter {
 /// Everything but drops by reason, in the order of [`STATS`].
 fn words(figures: &Figures<'_>, turns: u64) -> [u64; FIXED] {
     let Figures { at, config, snapshot, lateness, changes, changed_at, ignored } = figures;
-    let (packets, bytes) = match config.limit {
-        Some(Limit::Packets(packets)) => (packets.into(), u64::MAX),
-        Some(Limit::Bytes(bytes)) => (u64::MAX, bytes),
-        // The limit in force is one of the two above.
-        Some(Limit::Time(_)) | None => (u64::MAX, u64::MAX),
-    };
+    let QueueLimit { packets, bytes } = config.resolved_limit();
+    let rate = if config.delivers() { Rate::UNLIMITED } else { config.rate };
     let loss = match config.loss {
         Loss::None => 0,
         Loss::Random { probability, correlation: Probability::ZERO } => probability.as_raw().into(),
@@ -116,7 +112,7 @@ fn words(figures: &Figures<'_>, turns: u64) -> [u64; FIXED] {
     let [early, lt_50us, lt_1ms, lt_4ms, ge_4ms] = *lateness;
     [
         at.as_nanos(),
-        config.rate.as_bps(),
+        rate.as_bps(),
         config.delay.as_nanos(),
         config.jitter.as_nanos(),
         loss,
@@ -159,6 +155,11 @@ const _: () = assert!(DropReason::ALL.len() <= DROP_WORDS);
 
 #[cfg(test)]
 mod tests {
+    use punctual_sched::Duration;
+    use punctual_sched::trace::{
+        Course, Delivery, Opportunity, Schedule, Timeline, Trace, TraceOptions,
+    };
+
     use super::*;
 
     fn figures<'a>(config: &'a LinkConfig, snapshot: &'a Snapshot) -> Figures<'a> {
@@ -177,6 +178,30 @@ mod tests {
         let index = STATS.iter().position(|field| field.name == name).unwrap();
         assert_eq!(STATS[index].offset, index * 8);
         read[index - 1]
+    }
+
+    #[test]
+    fn defaults_that_are_in_force_are_shown_and_rates_that_are_not_are_not() {
+        let block = StatsBlock::create().unwrap();
+        let shown = |config: &LinkConfig| {
+            block.writer(Side::Up).write(&figures(config, &Snapshot::default()));
+            let read = block.read(Side::Up).unwrap();
+            ["rate", "limit_packets", "limit_bytes"].map(|name| word(&read, name))
+        };
+        let parse = |words| LinkConfig::parse(words, "up").unwrap();
+        let link = parse("rate=20mbit");
+        assert_eq!(shown(&link), [20_000_000, u64::MAX, 250_000]);
+        let queue = parse("rate=20mbit queue=fq_codel");
+        assert_eq!(shown(&queue), [20_000_000, 10_240, u64::MAX]);
+        assert_eq!(shown(&parse("delay=5ms")), [u64::MAX; 3]);
+        let deliveries = Course::Deliveries {
+            at: vec![Delivery { at: Duration::from_millis(1), count: 1 }],
+            opportunity: Opportunity { bytes: 1_504, per_packet: 4 },
+        };
+        let timeline = Timeline { course: deliveries, span: Duration::from_millis(1) };
+        let trace = Trace::new(Arc::new(Schedule::new(timeline).unwrap()));
+        let following = link.following(Some((TraceOptions::default(), trace)));
+        assert_eq!(shown(&following)[0], u64::MAX, "it is not in force");
     }
 
     #[test]

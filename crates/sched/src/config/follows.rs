@@ -30,8 +30,8 @@ impl LinkConfig {
         bounds.and_then(|bounds| bounds.longest).unwrap_or_default().max(self.delay)
     }
 
-    /// Whether packets leave at single opportunities rather than at a rate.
-    pub(crate) fn delivers(&self) -> bool {
+    /// Whether packets leave at a trace's single opportunities rather than at a rate.
+    pub fn delivers(&self) -> bool {
         self.trace.as_ref().is_some_and(|trace| trace.schedule.opportunity().is_some())
     }
 
