@@ -105,8 +105,25 @@ fn the_examples_refuse_other_words_and_other_files() {
         assert_eq!(code(program, &[other, "up", "5"]), Some(1), "{}", program.display());
         assert_eq!(code(program, &["/nowhere", "up", "5"]), Some(1), "{}", program.display());
     }
-    assert_eq!(code(&compiled[1], &[other, "sideways", "5", "5"]), Some(2));
+    for words in [["sideways", "5", "5"], ["up", "unlimited", "5"], ["up", "5", "5ms"]] {
+        assert_eq!(code(&compiled[1], &[&[other], &words[..]].concat()), Some(2), "{words:?}");
+    }
     assert_eq!(code(&compiled[1], &[other, "down", "5", "5"]), Some(1));
+    let python = Command::new("python3").arg("--version").output();
+    for (name, words) in [
+        ("set_rate.py", &["up", "20mbit"][..]),
+        ("set_rate.py", &["sideways", "5"]),
+        ("set_rate.py", &["up"]),
+        ("set_rate.py", &["up", "unlimited"]),
+        ("watch.py", &["sideways"]),
+        ("watch.py", &["up"]),
+    ] {
+        if python.is_ok() {
+            let script = examples.join(name);
+            let words = [&[script.to_str().unwrap(), other], words].concat();
+            assert_eq!(code(Path::new("python3"), &words), Some(1), "{words:?}");
+        }
+    }
     assert_eq!(fs::read(other).unwrap(), [0; 4096]);
     fs::remove_dir_all(&directory).unwrap();
 }

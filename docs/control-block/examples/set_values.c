@@ -11,7 +11,8 @@
 int main(int argc, char **argv)
 {
     int down = argc == 5 && !strcmp(argv[2], "down");
-    if (argc != 5 || (!down && strcmp(argv[2], "up"))) {
+    if (argc != 5 || (!down && strcmp(argv[2], "up")) || !*argv[3] || !*argv[4] ||
+        argv[3][strspn(argv[3], "0123456789")] || argv[4][strspn(argv[4], "0123456789")]) {
         fprintf(stderr, "usage: set_values CONTROL up|down BITS_PER_SECOND DELAY_NS\n");
         return 2;
     }

@@ -6,7 +6,9 @@ import time
 
 NAMES = """at_ns rate delay_ns jitter_ns loss limit_packets limit_bytes packets_in
 packets_duplicated packets_out packets_queued packets_dropped""".split()
-path, side = sys.argv[1:3]
+if len(sys.argv) != 3 or sys.argv[2] not in ("up", "down"):
+    sys.exit("usage: watch.py STATS up|down")
+path, side = sys.argv[1:]
 block = mmap.mmap(os.open(path, os.O_RDONLY), 4096, prot=mmap.PROT_READ)
 if block[:8] != b"PNCTSTAT":
     sys.exit("watch.py: not a statistics block")

@@ -228,10 +228,7 @@ impl Facts {
             ignored_stores: sum(|d| d.ignored.count),
             balanced: both.into_iter().all(|d| d.packets.balanced()),
             log_lost_records: run.log.as_ref().map_or(0, |log| log.lost_records),
-            peer_ended_early: run
-                .peer
-                .as_ref()
-                .is_some_and(|peer| peer.ended_early && peer.exit_status != Some(0)),
+            peer_ended_early: peer_ended_early(run),
             mtu_changed: mtu_changed(directions),
             buffer_granted: buffer_granted(host),
             log_cause: run.log.as_ref().and_then(|log| log.cause.clone()),
@@ -304,6 +301,10 @@ fn shut(name: &str, direction: &Direction) -> Option<String> {
         _ if rate.is_some_and(|rate| rate == PAUSE) => Some(format!("{name} has a rate of 0")),
         _ => None,
     }
+}
+
+fn peer_ended_early(run: &Run) -> bool {
+    run.peer.as_ref().is_some_and(|peer| peer.ended_early && peer.exit_status != Some(0))
 }
 
 fn buffer_granted(host: &Host) -> bool {
