@@ -141,7 +141,8 @@ pub struct RunOptions {
     /// Seed of all randomness; the same seed and arrivals give the same losses and jitter
     #[arg(long, value_parser = seed, allow_hyphen_values = true)]
     pub seed: Option<u64>,
-    /// What being on time may cost: eco never spins, strict keeps processors from idling
+    /// What being on time may cost: eco neither spins nor asks for a real-time policy, strict
+    /// keeps processors from idling
     #[arg(long, value_enum, default_value_t)]
     pub precision: PrecisionName,
     /// Lateness above which a departure counts against the verdict

@@ -31,6 +31,8 @@ pub struct Facts {
     pub idle_queue: Option<String>,
     /// Whether the run was `--precision strict`.
     pub strict: bool,
+    /// Whether it was `--precision eco`, which asks for no real-time policy.
+    pub eco: bool,
     /// Packets the emulator lost.
     pub lost: OwnLoss,
     /// Median time arrivals waited to be read, of the worse direction.
@@ -209,6 +211,7 @@ impl Facts {
             dropped: sum(|d| d.packets.dropped.values().sum()),
             idle_queue: both.into_iter().find_map(idle_queue),
             strict: run.precision == "strict",
+            eco: run.precision == "eco",
             lost: OwnLoss::of(&directions.up).plus(&OwnLoss::of(&directions.down)),
             ingest_p50_ns: worst(|d| d.delay.ingest.p50_ns),
             ingest_p99_ns: worst(|d| d.delay.ingest.p99_ns),

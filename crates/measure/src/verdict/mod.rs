@@ -74,10 +74,10 @@ fn causes(facts: &Facts) -> Vec<Finding<Reason>> {
         (spoiled && facts.is_overloaded()).then(|| overloaded(facts)),
         starved.map(|wait| {
             let wait = units::percent(wait);
-            let remedy = if facts.realtime {
-                "stop other and real-time work"
-            } else {
-                "stop other work, be root or raise ulimit -r"
+            let remedy = match (facts.realtime, facts.eco) {
+                (true, _) => "stop other work, real-time threads first",
+                (false, true) => "stop other work, or try --precision balanced",
+                (false, false) => "stop other work, be root or raise ulimit -r",
             };
             Reason::Starved.because(format!("the driver waited {wait} for a processor: {remedy}"))
         }),

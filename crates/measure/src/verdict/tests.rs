@@ -303,6 +303,7 @@ fn facts_are_gathered_from_both_directions_and_all_threads() {
         dropped: 106,
         idle_queue: None,
         strict: false,
+        eco: false,
         queued: 10,
         shut: None,
         uncut_udp_bursts: 11,
@@ -535,7 +536,9 @@ fn a_starved_driver_that_is_real_time_already_is_not_told_to_become_it() {
     let starved = Facts { wait_ppm: Some(20_000), late: 11, ..quiet() };
     let text = |facts: &Facts| judge(facts).reasons[0].text.clone();
     assert!(text(&starved).ends_with("be root or raise ulimit -r"));
-    assert!(text(&Facts { realtime: true, ..starved }).ends_with("and real-time work"));
+    let eco = text(&Facts { eco: true, ..starved.clone() });
+    assert!(eco.ends_with("or try --precision balanced"), "root does not help: {eco}");
+    assert!(text(&Facts { realtime: true, ..starved }).ends_with("real-time threads first"));
 }
 
 #[test]
