@@ -80,7 +80,7 @@ pub fn run(options: &PlayOptions) -> Result<u8, Failure> {
     let run = runs::find(name)?;
     let mut client = runs::connect(&run)?;
     for warning in warnings(&parts) {
-        let file = file.unwrap_or_default().display();
+        let file = file.map(shown).unwrap_or_default();
         crate::tell(format_args!("punctual: warning: {file}: {warning}"));
     }
     let mut answer = Value::Null;
@@ -213,13 +213,16 @@ fn stop() -> Vec<(&'static str, String)> {
 
 /// The trace as reports name it.
 fn named(file: &OsStr, read: &Read) -> [(&'static str, String); 2] {
-    let name = match file.to_string_lossy().as_ref() {
-        "-" => "stdin".to_owned(),
+    let name = match shown(file) {
         // A word of the parameter.
-        word @ ("none" | "off") => format!("./{word}"),
-        name => name.to_owned(),
+        word if word == "none" || word == "off" => format!("./{word}"),
+        name => name,
     };
     [("trace", name), ("trace.format", read.format.name())]
+}
+
+fn shown(file: &OsStr) -> String {
+    if file == "-" { "stdin".to_owned() } else { file.to_string_lossy().into_owned() }
 }
 
 /// Each once.
@@ -239,7 +242,7 @@ fn told(answer: &Value, file: Option<&OsStr>) -> String {
         let nanos = applied["at_ns"].as_i64()?.unsigned_abs();
         let at = format!("{}.{:09} s", nanos / 1_000_000_000, nanos % 1_000_000_000);
         Some(match file {
-            Some(file) => format!("{name} follows {} from {at} on", file.display()),
+            Some(file) => format!("{name} follows {} from {at} on", shown(file)),
             None => format!("{name} follows none from {at} on"),
         })
     });

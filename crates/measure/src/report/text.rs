@@ -115,8 +115,10 @@ fn carried(direction: &Direction) -> String {
     let paces = |change: &&Change| change.values.keys().any(|name| decides(name));
     let changes = direction.changes_omitted + direction.changes.iter().filter(paces).count() as u64;
     match (direction.rate.frame_bps, asked) {
-        (Some(bps), _) if changes == 1 => format!("{} with 1 change", rate(bps)),
-        (Some(bps), _) if changes > 0 => format!("{} with {} changes", rate(bps), count(changes)),
+        (Some(bps), _) if changes == 1 => format!("{} with 1 rate change", rate(bps)),
+        (Some(bps), _) if changes > 0 => {
+            format!("{} with {} rate changes", rate(bps), count(changes))
+        }
         (Some(bps), _) if direction.trace.is_some() => {
             format!("{} along its trace", rate(bps))
         }

@@ -53,8 +53,11 @@ impl Request {
         match serde_json::from_str(text) {
             Ok(Json::Object(entries)) => Self::of(entries),
             Ok(other) => refused(format!("{}, expected an object: {EXAMPLE}", other.kind())),
-            // What serde_json says of a line is in line 1.
-            Err(error) => refused(error.to_string().replace("line 1 column", "column")),
+            Err(error) => {
+                let lead = if error.is_data() { "" } else { "cannot be read as JSON: " };
+                // What serde_json says of a line is in line 1.
+                refused(format!("{lead}{error}").replace("line 1 column", "column"))
+            }
         }
     }
 
@@ -280,14 +283,14 @@ mod tests {
         let wide = (0..2_000).map(|n| format!("\"k{n}\":1,")).collect::<Vec<_>>().concat();
         let wide = format!("{{{wide}\"k\":1}}");
         for (line, problem) in [
-            ("x", "request: expected value at column 1"),
-            ("{", "request: EOF while parsing an object at column 1"),
+            ("x", "request: cannot be read as JSON: expected value at column 1"),
+            ("{", "request: cannot be read as JSON: EOF while parsing an object at column 1"),
             ("{}", "request: asks for nothing, expected {\"set\""),
             ("[]", "request: a list, expected an object: {\"set\""),
             ("7", "request: a number, expected an object"),
             ("\"set\"", "request: a text, expected an object"),
             ("null", "request: null, expected an object"),
-            ("{} {}", "request: trailing characters at column 4"),
+            ("{} {}", "request: cannot be read as JSON: trailing characters at column 4"),
             (r#"{"set":{}}"#, "set: names no parameter"),
             (r#"{"set":[]}"#, "set: a list, expected an object"),
             (r#"{"sett":{}}"#, "request: unknown request \"sett\", did you mean \"set\"?"),
@@ -319,9 +322,9 @@ mod tests {
             (r#"{"show":{},"id":1.5}"#, "id: a fraction"),
             (r#"{"show":{},"id":-9223372036854775809}"#, "id: a number out of range"),
             (r#"{"set":{"up.rate":18446744073709551616}}"#, "up.rate: a number out of range"),
-            (r#"{"show":{},"id":1e999}"#, "request: number out of range"),
+            (r#"{"show":{},"id":1e999}"#, "request: cannot be read as JSON: number out of range"),
             (&deep, "request: a list, expected an object"),
-            (&deep_object, "request: recursion limit exceeded at column"),
+            (&deep_object, "request: cannot be read as JSON: recursion limit exceeded at column"),
             (&wide, "request: an object of more than 1000 keys"),
         ] {
             let told = refused(line);

@@ -142,7 +142,7 @@ fn text(
         let late = &report.directions.up.lateness.distribution;
         let _ = write!(
             text,
-            "\n{phase}: lateness p50 {}, p99 {}, p99.9 {}\n      verdict {}\n      replay {replay}\n",
+            "\n{phase}: lateness up p50 {}, p99 {}, p99.9 {}\n      verdict {}\n      replay {replay}\n",
             lateness(late.p50_ns),
             lateness(late.p99_ns),
             lateness(late.p999_ns),
@@ -178,7 +178,7 @@ fn rows(
             received["received"].to_string(),
         ),
         (
-            "dropped at the limit, missing in between",
+            "dropped, missing in between",
             up.packets.dropped_total().to_string(),
             received["missing"].to_string(),
         ),

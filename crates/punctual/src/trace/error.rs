@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use super::format::Format;
+
 /// A trace that cannot be read: `FILE:LINE: what, expected what`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
@@ -78,6 +80,15 @@ impl Problem {
     /// Something that an option would decide.
     pub(super) fn open(missing: Missing, what: impl Into<String>) -> Self {
         Self { line: None, what: what.into(), missing: Some(missing) }
+    }
+
+    /// The same of a file that was taken for this format: where no line of it is named, nothing else
+    /// says so.
+    pub(super) fn read_as(mut self, format: Format) -> Self {
+        if self.line.is_none() && self.missing.is_none() {
+            self.what = format!("{} (read as {format})", self.what);
+        }
+        self
     }
 
     /// A file that cannot be opened or read.

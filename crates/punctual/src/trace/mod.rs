@@ -148,7 +148,10 @@ fn read_whole(name: &str, mut source: impl std::io::Read, hints: &Hints) -> Resu
     if hints.quiet {
         lines.be_quiet();
     }
-    let parsed = format.read(lines, hints)?;
+    let guessed = hints.format.is_none() && sniff::is_by_shape(format);
+    let parsed = format
+        .read(lines, hints)
+        .map_err(|problem| if guessed { problem.read_as(format) } else { problem })?;
     let mut read = Read {
         timeline: parsed.timeline,
         format,

@@ -112,7 +112,17 @@ fn header(first: &str) -> Vec<Format> {
         (has(&["timestamp_start", "packet_loss", "ping_avg"]), Format::WetlinksPing),
         (has(&["operator", "technology", "download", "upload", "rtt"]), Format::Errant),
     ];
-    fits.iter().filter(|(fits, _)| *fits).map(|&(_, format)| format).collect()
+    let formats: Vec<_> =
+        fits.iter().filter(|(fits, _)| *fits).map(|&(_, format)| format).collect();
+    // Its reader names the column that is none.
+    let meant = formats.is_empty() && matches!(names[..], ["time" | "time_ns", _, ..]);
+    if meant { vec![Format::Punctual] } else { formats }
+}
+
+/// Whether a format is recognised by its numbers alone: the file itself does not name it.
+pub(super) fn is_by_shape(format: Format) -> bool {
+    use Format::{Cellreplay, Ghent, Hsdpa, Mahimahi, Pairs, TheaterqExtended};
+    matches!(format, Cellreplay | Ghent | Hsdpa | Mahimahi | Pairs | TheaterqExtended)
 }
 
 /// By the numbers between commas.

@@ -510,7 +510,10 @@ fn errant_ntrace_and_cellreplay_are_read() {
     );
     let read = good("0 23 0 1 1 2\n500 25 0 3\n1000 24 1\n");
     assert_eq!(delays(&read)[1], (500, Some(25_000), None));
-    assert_eq!(bad("0 23 0 1 1 2\n500 25 0 3\n"), "2 lines, expected at least 3");
+    assert_eq!(
+        bad("0 23 0 1 1 2\n500 25 0 3\n"),
+        "2 lines, expected at least 3 (read as cellreplay)"
+    );
 }
 
 #[test]
@@ -677,7 +680,17 @@ fn own_files_can_be_written_by_hand() {
 fn bad_own_files_are_refused_with_the_line() {
     for (text, message) in [
         ("time_ns,rate_bps\n", "holds no entries, expected lines after the header"),
-        ("time_ns,rate_bps\n0,1\n", "the span 0ms is over before the last entry at 0ms"),
+        (
+            "time_ns,rate_bps\n0,1\n",
+            "all entries are at 0, so that nothing says how long it lasts, expected a later one or a \
+             line \"# span=10s\"",
+        ),
+        ("# span=0s\ntime_ns,rate_bps\n0,1\n", "the span 0ms is over before the last entry at 0ms"),
+        (
+            "time,rat\n0,1\n",
+            "1: unknown column \"rat\", expected time_ns, time, rate_bps, rate, delay_ns, delay, loss, \
+             opportunities",
+        ),
         (
             "# span_ns=5\ntime_ns,rate_bps\n0,1\n9,1\n",
             "the span 5ns is over before the last entry at 9ns",

@@ -68,6 +68,10 @@ impl Given {
     /// The span that was given, or until the end of the last entry.
     fn span(&self, last: Duration, natural: Duration) -> Result<Duration, Problem> {
         let span = self.span.unwrap_or(natural);
+        if self.span.is_none() && span == Duration::ZERO {
+            let what = "all entries are at 0, so that nothing says how long it lasts, expected a later one or a line \"# span=10s\"";
+            return Err(Problem::whole(what));
+        }
         if span == Duration::ZERO || span < last {
             let what = format!("the span {span} is over before the last entry at {last}");
             return Err(Problem::whole(what));
