@@ -15,7 +15,7 @@ use punctual_linux::netfilter::{self, Support};
 use punctual_linux::probe::Probe;
 use punctual_linux::process::{Identity, Plan, Processes, SignalFd, Terminal};
 use punctual_measure::report::{self, Directions, Report};
-use punctual_measure::{Histogram, difference_ns};
+use punctual_measure::{Histogram, difference_ns, units};
 use punctual_sched::{Duration, Instant};
 
 use super::account::Live;
@@ -193,7 +193,7 @@ impl<'a> Session<'a> {
             Some(witness) => witness.stop(&mut supervisor)?,
             None => None,
         };
-        drain(&mut supervisor, &drivers, live, links)?;
+        drain(&mut supervisor, &drivers, live, (links, options.quiet))?;
 
         // The link is driven until nobody is left to send: so what it has not read is counted.
         let ended = supervisor.end()?;
@@ -288,7 +288,7 @@ fn drain(
     supervisor: &mut Supervisor<'_>,
     drivers: &RefCell<Drivers>,
     live: ByLane<Arc<Live>>,
-    links: &Links,
+    (links, quiet): (&Links, bool),
 ) -> Result<()> {
     let live: Vec<_> = live.into_iter().flatten().collect();
     let turns: Vec<_> = live.iter().map(|live| live.turns.load(Ordering::Acquire)).collect();
@@ -297,7 +297,19 @@ fn drain(
         live.iter().zip(&turns).all(|(live, before)| live.is_empty_since(*before))
     };
     let patience = DRAIN + drivers.borrow().longest_delay(links);
-    supervisor.wait_until(monotonic() + patience, arrived)
+    let (start, unasked) = (monotonic(), patience.min(UNTOLD));
+    supervisor.wait_until(start + unasked, arrived)?;
+    let held: u64 = live.iter().map(|live| live.queued.load(Ordering::Relaxed)).sum();
+    let unfinished = monotonic() >= start + unasked && !arrived();
+    if !quiet && unasked < patience && unfinished {
+        let (count, longest) = (units::count(held), patience.saturating_sub(unasked));
+        let longest = units::duration(longest.as_nanos().try_into().unwrap_or(i64::MAX));
+        crate::tell(format_args!(
+            "punctual: the command has ended; waiting up to {longest} for packets on their way, {count} \
+             now; a signal (Ctrl-C) ends that"
+        ));
+    }
+    supervisor.wait_until(start + patience, arrived)
 }
 
 /// A link that marks congestion needs a kernel that can write the mark.
@@ -372,3 +384,5 @@ pub(super) const MTU: u32 = 1500;
 /// How long packets on their way may take to arrive after the command has ended, beside the
 /// link's delay.
 const DRAIN: Duration = Duration::from_secs(1);
+/// How long that goes on before it is told.
+const UNTOLD: Duration = Duration::from_secs(2);

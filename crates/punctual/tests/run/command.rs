@@ -4,7 +4,7 @@ use rustix::process::{Signal, getgid, getuid};
 
 use crate::harness::{PUNCTUAL, Run, runtime_directory};
 use crate::replay::stopped_for_three_seconds;
-use crate::report::Report;
+use crate::report::{Report, number};
 use crate::support::Test;
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -32,8 +32,22 @@ pub(crate) fn tests() -> Vec<Test> {
         a_peer_that_ends_early_is_in_the_report,
         a_peer_that_never_listens_is_named,
         a_name_is_taken_once,
+        what_the_end_waits_for_is_told_and_a_signal_ends_it,
     ]
     .into()
+}
+
+fn what_the_end_waits_for_is_told_and_a_signal_ends_it() {
+    let sender = "\"$P\" traffic udp-send \"$PUNCTUAL_PEER:5001\" --rate 1mbit --duration 100ms";
+    let running = Run::new("delay=3600s").loud().sh(sender).start();
+    running.stderr.says("waiting up to ");
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    let report = ended.report();
+    assert!(number(&report.up.json["packets"]["queued"]) > 0);
+    let told =
+        ended.stderr.lines().find(|line| line.contains("waiting up to ")).expect("it is told");
+    assert!(told.ends_with("now; a signal (Ctrl-C) ends that"), "{told}");
 }
 
 fn the_exit_status_is_the_commands() {
