@@ -257,6 +257,9 @@ fn run_export(options: &ExportOptions) -> Result<u8, Failure> {
             "log export: {path}: packets and changes need two files"
         )));
     }
+    if options.user.is_some() && format != Format::Jens {
+        return Err(Failure::usage("log export: --user is for the records of jens"));
+    }
     let request =
         Request { format, direction: options.direction.map(Into::into), user: options.user };
     match export_files(options, &request) {
@@ -353,9 +356,11 @@ fn warn(options: &ExportOptions, request: &Request, summary: &Summary) {
     let changes: u64 = summary.survey.directions.iter().map(|counts| counts.changes).sum();
     if changes > 0 && options.changes.is_none() && request.format != Format::Pcapng {
         crate::tell(format_args!(
-            "punctual log export: {log}: {changes} changes of parameters are not in {}; \
-             --changes FILE writes them",
-            options.output.display()
+            "punctual log export: {log}: {changes} change{} of parameters not in {}; --changes FILE \
+             writes {}",
+            if changes == 1 { "" } else { "s" },
+            options.output.display(),
+            if changes == 1 { "it" } else { "them" },
         ));
     }
 }

@@ -158,7 +158,8 @@ impl<R: Read> LogReader<R> {
         let mut front = [0; 12];
         let got = source.fill(&mut front)?;
         let (magic, version) = front.split_at(MAGIC.len());
-        let begun = got > 0 && MAGIC.starts_with(&magic[..got.min(magic.len())]);
+        // An empty one, too.
+        let begun = MAGIC.starts_with(&magic[..got.min(magic.len())]);
         if got < front.len() && begun {
             return Err(ReadError::CutOff { length: source.offset });
         }

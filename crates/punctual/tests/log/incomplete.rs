@@ -249,12 +249,12 @@ fn the_end_is_read_again_and_again() {
 #[test]
 fn a_log_cut_in_its_header_is_said_to_be_cut_off() {
     let log = SCENARIOS[0].log();
-    for cut in [1, 7, 8, 11, 12, 20, 28, 29, 100] {
+    for cut in [0, 1, 7, 8, 11, 12, 20, 28, 29, 100] {
         let error = LogReader::new(&log[..cut]).unwrap_err();
         let expected = format!("the log is cut off after {cut} bytes, within its header");
         assert!(error.to_string().starts_with(&expected), "{cut}: {error}");
     }
-    let error = LogReader::new(&b""[..]).unwrap_err();
+    let error = LogReader::new(&b"PUNCH"[..]).unwrap_err();
     assert!(matches!(error, ReadError::NotALog), "{error}");
 }
 
