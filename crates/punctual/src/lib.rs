@@ -14,6 +14,7 @@ pub mod list;
 pub mod log;
 pub mod man;
 mod mistake;
+mod output;
 pub mod play;
 pub mod run;
 pub mod runtime;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::failure::Failure;
 use crate::log::{Direction, ReadError};
+use crate::output::unwritten;
 
 /// An export that did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -27,10 +28,10 @@ pub enum ExportError {
     #[error("the log changed while it was read; export it when the run has ended")]
     Changed,
     /// The output cannot be written.
-    #[error("{}", written(.0))]
+    #[error("{}", unwritten(.0))]
     Write(#[from] io::Error),
     /// The same, of an output that has a name.
-    #[error("cannot write {}: {}", path.display(), written(error))]
+    #[error("cannot write {}: {}", path.display(), unwritten(error))]
     WriteTo {
         /// The file.
         path: PathBuf,
@@ -62,17 +63,5 @@ impl ExportError {
             Self::Read(ReadError::Open { .. }) => Failure::usage(format!("{command}: {self}")),
             _ => Failure::usage(format!("{command}: {}: {self}", log.display())),
         }
-    }
-}
-
-/// What a failed write means, with the remedy where there is one.
-fn written(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::StorageFull => "the disk is full".to_owned(),
-        io::ErrorKind::QuotaExceeded => "the disk quota is used up".to_owned(),
-        io::ErrorKind::FileTooLarge => {
-            "it would be larger than the limit for files (ulimit -f)".to_owned()
-        }
-        _ => error.to_string(),
     }
 }

@@ -1,9 +1,8 @@
 //! `punctual log info`: what a log holds.
 
 use std::fs::File;
-use std::io::{self, BufReader, Write, stdin, stdout};
+use std::io::{BufReader, stdin};
 
-use anyhow::Context;
 use punctual_measure::units::{count, duration, visible};
 use punctual_sched::LinkConfig;
 use serde_json::{Value, json};
@@ -14,14 +13,13 @@ use super::survey::{Counts, Survey};
 use super::watch::Watch;
 use crate::failure::Failure;
 use crate::log::{Direction, LogReader, ReadError};
+use crate::output::print;
 
 pub(super) fn run(options: &InfoOptions) -> Result<u8, Failure> {
     let survey = read(options).map_err(|error| error.of("log info", &options.log))?;
     let text = if options.json { format!("{}\n", object(&survey)) } else { lines(&survey) };
-    match stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-        written => Ok(written.map(|()| 0).context("cannot write the result to stdout")?),
-    }
+    print(text)?;
+    Ok(0)
 }
 
 fn read(options: &InfoOptions) -> Result<Survey, ExportError> {

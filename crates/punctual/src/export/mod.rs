@@ -14,7 +14,6 @@ mod flights;
 mod info;
 mod jens;
 mod options;
-mod output;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pcapng;
@@ -35,7 +34,6 @@ use self::csv::Csv;
 pub use self::error::ExportError;
 use self::flights::{Flights, Joined};
 pub use self::options::{DirectionName, ExportOptions, Format, InfoOptions, LogCommand};
-use self::output::Output;
 use self::pcapng::Pcapng;
 pub use self::pcapng::addresses;
 pub use self::row::{Fate, Row};
@@ -43,6 +41,7 @@ pub use self::survey::{Counts, Survey};
 use self::watch::Watch;
 use crate::failure::Failure;
 use crate::log::{Direction, DirectionHeader, Entry, Header, LogReader, ReadError};
+use crate::output::{self, Output};
 
 /// Runs a subcommand of `punctual log`.
 pub fn run(command: &LogCommand) -> Result<u8, Failure> {

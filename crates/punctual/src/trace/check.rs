@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::options::CheckOptions;
 use super::outages::{LISTED, Outage, Outages};
-use super::{Format, Read, Summary, output};
+use super::{Format, Read, Summary};
 use crate::failure::Failure;
+use crate::output::print;
 
 /// Reads the file and prints what it amounts to.
 pub(super) fn run(options: &CheckOptions) -> Result<u8, Failure> {
@@ -18,7 +19,7 @@ pub(super) fn run(options: &CheckOptions) -> Result<u8, Failure> {
         Ok(read) => read,
         Err(failure) if options.json => {
             let error = json!({ "schema": SCHEMA, "file": name, "error": failure.to_string() });
-            output::to(None, |out| writeln!(out, "{error}"))?;
+            print(format!("{error}\n"))?;
             return Err(failure);
         }
         Err(failure) => return Err(failure),
@@ -30,7 +31,7 @@ pub(super) fn run(options: &CheckOptions) -> Result<u8, Failure> {
     } else {
         as_text(&name, &read, &summary, &warnings)
     };
-    output::to(None, |out| out.write_all(text.as_bytes()))?;
+    print(text)?;
     Ok(0)
 }
 

@@ -7,9 +7,9 @@ use punctual_sched::trace::Timeline;
 
 use super::merge::{merge, sets_delay};
 use super::options::{ConvertOptions, unread};
-use super::{Hints, Read, output, read, write};
+use super::{Hints, Read, read, write};
 use crate::failure::Failure;
-use crate::tell;
+use crate::{output, tell};
 
 /// Reads, and only then opens what it writes, which may be the same file.
 pub(super) fn run(options: &ConvertOptions) -> Result<u8, Failure> {

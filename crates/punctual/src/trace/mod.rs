@@ -23,7 +23,6 @@ mod merge;
 mod number;
 pub mod options;
 mod outages;
-mod output;
 mod resolve;
 mod sniff;
 mod summary;

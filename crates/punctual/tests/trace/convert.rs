@@ -1,9 +1,11 @@
 //! `punctual trace convert`.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use crate::{Directory, command, lines_of, trace};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{Directory, PUNCTUAL, command, ended, lines_of, trace};
 
 #[test]
 fn any_format_becomes_csv_that_reads_back_the_same() {
@@ -206,4 +208,41 @@ fn a_file_that_cannot_be_written_is_the_programs_failure() {
     let ended = trace(["convert", &file, "-o", "/dev/full"]);
     assert_eq!(ended.status, 125);
     assert!(ended.stderr.starts_with("punctual: cannot write /dev/full"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_file_is_replaced_when_its_successor_is_whole_and_not_before() {
+    let directory = Directory::new();
+    let file = directory.file("up", lines_of(1..100_000));
+    let before = fs::read(&file).unwrap();
+    for words in ["convert $1 -o $1", "make sine --low 1mbit --high 9mbit --period 9s -o $1"] {
+        let script = format!("ulimit -f 1; exec {PUNCTUAL} trace {words}");
+        let ended =
+            ended(Command::new("sh").stdin(Stdio::null()).args(["-c", &script, "sh", &file]));
+        assert_eq!(ended.status, 125, "{words}");
+        assert!(ended.stderr.contains("up: it would be larger than the limit"), "{}", ended.stderr);
+        assert!(fs::read(&file).unwrap() == before, "{words}");
+        assert_eq!(fs::read_dir(directory.path("")).unwrap().count(), 1, "{words}");
+    }
+}
+
+#[test]
+fn who_is_stopped_while_writing_leaves_the_old_file_and_nothing_beside_it() {
+    let directory = Directory::new();
+    let file = directory.file("old", "precious");
+    let kind = "walk --low 1mbit --high 9mbit --by 1mbit --step 100us --duration 200s -o";
+    let mut child = command()
+        .arg("make")
+        .args(kind.split(' '))
+        .arg(&file)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let names = || fs::read_dir(directory.path("")).unwrap().count();
+    while names() < 2 && child.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+    assert_eq!((fs::read(&file).unwrap().as_slice(), names()), (&b"precious"[..], 1));
 }

@@ -17,8 +17,9 @@ pub use self::slotted::{Pattern, SlottedOptions};
 pub use self::waves::{ConstantOptions, SquareOptions, WaveOptions};
 
 use super::build::MAX_ENTRIES;
-use super::{output, write};
+use super::write;
 use crate::failure::Failure;
+use crate::output;
 
 /// `punctual trace make`
 #[derive(Args, Debug)]
