@@ -1,7 +1,7 @@
 //! The program: command line, configuration, report. One file per subcommand.
 
 // They panic when the stream cannot be written: `tell` does not, and what a command prints as its
-// result goes through `writeln!`, whose error is its failure.
+// result goes through `output`, where an error is its failure.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod clean;
@@ -45,7 +45,7 @@ pub fn main() -> ExitCode {
     };
     let result = match &cli.command {
         Command::Run(options) => run::run(options),
-        Command::Verify(options) => verify::run(&options.log, options.json).map_err(Into::into),
+        Command::Verify(options) => verify::run(&options.log, options.json),
         Command::Log(command) => export::run(command),
         Command::Demo(options) => demo::run(options),
         Command::Set(options) => set::run(options),
@@ -53,10 +53,10 @@ pub fn main() -> ExitCode {
         Command::Show(options) => show::run(options),
         Command::List(options) => list::run(options),
         Command::Trace(command) => trace::run(command),
-        Command::Clean(options) => clean::run(options).map_err(Into::into),
+        Command::Clean(options) => clean::run(options),
         Command::Man(options) => man::run(options),
         Command::Completions(options) => man::completions(options),
-        Command::Traffic(command) => traffic::run(command).map(|()| 0).map_err(Into::into),
+        Command::Traffic(command) => traffic::run(command).map(|()| 0),
     };
     match result {
         Ok(status) => ExitCode::from(status),
@@ -68,9 +68,14 @@ pub fn main() -> ExitCode {
 fn answer(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     match error.kind() {
-        ErrorKind::DisplayHelp
-        | ErrorKind::DisplayVersion
-        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let written = error.print().and_then(|()| std::io::stdout().flush());
+            match output::printed(written) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(failure) => report_failure(&failure),
+            }
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
         _ => {
             let arguments = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
             report_failure(&Failure::command_line(error, &arguments.collect::<Vec<_>>()))

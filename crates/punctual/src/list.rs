@@ -1,9 +1,7 @@
 //! `punctual list`: the runs that are there.
 
 use std::fs;
-use std::io::{Write, stdout};
 
-use anyhow::Context;
 use clap::Args;
 use punctual_linux::clock::monotonic;
 use punctual_sched::{Duration, LinkConfig};
@@ -11,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::control::{AskError, Client, RunPlace, runs};
 use crate::failure::Failure;
+use crate::output::print;
 use crate::show::{heading, words};
 
 /// `punctual list`
@@ -36,7 +35,7 @@ pub fn run(options: &ListOptions) -> Result<u8, Failure> {
     } else {
         listed.map(|listed| listed.text()).collect()
     };
-    stdout().write_all(text.as_bytes()).context("cannot write to stdout")?;
+    print(text)?;
     Ok(0)
 }
 

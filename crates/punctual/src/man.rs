@@ -1,23 +1,26 @@
 //! `punctual man` and `punctual completions`: pages and shell completions from the definitions
 //! of the command line, so that they cannot say anything else than `--help`.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 
 use clap::CommandFactory;
 
 use crate::cli::{Cli, CompletionsOptions, ManOptions};
 use crate::failure::Failure;
+use crate::output::print;
 
 /// Prints the page of a command, or of the program, in roff.
 pub fn run(options: &ManOptions) -> Result<u8, Failure> {
-    print(&page(options.name().as_deref())?)
+    print(page(options.name().as_deref())?)?;
+    Ok(0)
 }
 
 /// Prints a completion script for a shell.
 pub fn completions(options: &CompletionsOptions) -> Result<u8, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "punctual", &mut script);
-    print(&script)
+    print(script)?;
+    Ok(0)
 }
 
 fn page(name: Option<&str>) -> Result<Vec<u8>, Failure> {
@@ -158,14 +161,6 @@ fn within<'a>(program: &'a clap::Command, name: &str) -> Option<&'a clap::Comman
 
 fn offered(program: &clap::Command) -> impl Iterator<Item = &clap::Command> {
     program.get_subcommands().filter(|command| !command.is_hide_set())
-}
-
-fn print(text: &[u8]) -> Result<u8, Failure> {
-    match stdout().write_all(text) {
-        // `punctual man | head` is no failure.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(0),
-        written => Ok(written.map(|()| 0)?),
-    }
 }
 
 /// A value of more words than this is told by its name.

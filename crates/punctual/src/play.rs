@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::io::{Write, stdout};
 use std::path::Path;
 
 use anyhow::Context;
@@ -15,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::control::{Client, RunPlace, runs};
 use crate::failure::Failure;
 use crate::log::Direction;
+use crate::output::print;
 use crate::show::Way;
 use crate::trace::options::HintOptions;
 use crate::trace::{self, Hints, Missing, Read};
@@ -92,7 +92,7 @@ pub fn run(options: &PlayOptions) -> Result<u8, Failure> {
         }
     }
     let text = if options.json { answer.to_string() } else { told(&answer, file) };
-    writeln!(stdout(), "{text}").context("cannot write to stdout")?;
+    print(text + "\n")?;
     Ok(0)
 }
 

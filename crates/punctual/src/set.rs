@@ -1,6 +1,6 @@
 //! `punctual set`: changes parameters of a running link.
 
-use std::io::{BufRead, Read, Write, stdin, stdout};
+use std::io::{BufRead, Read, stdin};
 
 use clap::Args;
 use punctual_sched::{ConfigError, LinkConfig};
@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::control::{Client, RunPlace, Setting, runs};
 use crate::failure::Failure;
+use crate::output::print;
 use crate::run::tables;
 
 /// `punctual set`
@@ -131,13 +132,14 @@ impl Setter {
             self.lost = true;
             self.run.failed(&error)
         })?;
+        // At once, so that whoever waits for the answer to a line has it.
         if self.json {
-            print(&answer.to_string())?;
+            print(format!("{answer}\n"))?;
         }
         if answer["ok"] != true {
             return Err(self.run.declined(&answer));
         }
-        if self.json { Ok(()) } else { print(&applied(&answer)) }
+        if self.json { Ok(()) } else { print(applied(&answer) + "\n") }
     }
 }
 
@@ -153,13 +155,6 @@ fn applied(answer: &Value) -> String {
         Some(format!("{name} changed at {seconds}.{rest:09} s"))
     });
     directions.collect::<Vec<_>>().join(", ")
-}
-
-fn print(line: &str) -> Result<(), Failure> {
-    // At once, so that whoever waits for the answer to a line has it.
-    let mut stdout = stdout().lock();
-    let written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
-    written.map_err(|error| anyhow::anyhow!("cannot write to stdout: {error}").into())
 }
 
 const EXAMPLE: &str = "DIRECTION.PARAMETER=VALUE such as up.rate=10mbit";

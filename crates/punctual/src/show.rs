@@ -1,8 +1,5 @@
 //! `punctual show`: what is in force in a running link and has happened so far.
 
-use std::io::{Write, stdout};
-
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 use punctual_measure::units::{cut, duration, visible};
 use punctual_sched::parameters;
@@ -10,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::control::runs;
 use crate::failure::Failure;
+use crate::output::print;
 
 /// `punctual show`
 #[derive(Args, Debug)]
@@ -57,7 +55,7 @@ pub fn run(options: &ShowOptions) -> Result<u8, Failure> {
         return Err(run.declined(&answer));
     }
     let text = if options.json { format!("{answer}\n") } else { shown(&answer) };
-    stdout().write_all(text.as_bytes()).context("cannot write to stdout")?;
+    print(text)?;
     Ok(0)
 }
 

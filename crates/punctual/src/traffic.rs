@@ -3,7 +3,6 @@
 //! Each command prints its result as one line of JSON: integers with their unit in the key, null
 //! where there is nothing to say.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::atomic::AtomicBool;
@@ -19,6 +18,9 @@ use punctual_measure::Distribution;
 use punctual_measure::spacing::{self, Received};
 use punctual_sched::{Duration, Rate};
 use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::output::print;
 
 mod scalable;
 
@@ -46,7 +48,7 @@ pub enum TrafficCommand {
 }
 
 /// Runs one command to its end and prints its result.
-pub fn run(command: &TrafficCommand) -> anyhow::Result<()> {
+pub fn run(command: &TrafficCommand) -> Result<(), Failure> {
     let result = match command {
         TrafficCommand::UdpSend(options) => options.run()?,
         TrafficCommand::UdpReceive(options) => options.run(UdpReceiver::bind(options.address)?)?,
@@ -59,7 +61,7 @@ pub fn run(command: &TrafficCommand) -> anyhow::Result<()> {
         TrafficCommand::Echo(options) => options.run(EchoServer::bind(options.address)?)?,
         TrafficCommand::Rtt(options) => options.run()?,
     };
-    writeln!(std::io::stdout(), "{result}").context("cannot write the result to stdout")
+    print(format!("{result}\n"))
 }
 
 /// Options of `udp-send`.

@@ -6,13 +6,11 @@
 mod real;
 mod simulated;
 
-use std::io::Write;
-
-use anyhow::Context;
 use serde_json::Value;
 
 use crate::cli::DemoOptions;
 use crate::failure::Failure;
+use crate::output::print;
 
 /// Runs the demonstration; 0 when everything that it claims was seen, else 1.
 pub fn run(options: &DemoOptions) -> Result<u8, Failure> {
@@ -26,13 +24,7 @@ pub fn run(options: &DemoOptions) -> Result<u8, Failure> {
             other => other?,
         }
     };
-    let mut stdout = std::io::stdout().lock();
-    let written = if options.json {
-        writeln!(stdout, "{}", shown.json)
-    } else {
-        write!(stdout, "{}", shown.text)
-    };
-    written.context("cannot write to stdout")?;
+    print(if options.json { format!("{}\n", shown.json) } else { shown.text })?;
     Ok(u8::from(!shown.as_claimed))
 }
 

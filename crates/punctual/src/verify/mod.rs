@@ -10,15 +10,16 @@ mod fate;
 mod outcome;
 mod replay;
 
-use std::io::{BufReader, Read, Write, stdin};
+use std::io::{BufReader, Read, stdin};
 use std::path::Path;
 
-use anyhow::Context;
 use punctual_sched::Snapshot;
 
 pub use outcome::{Difference, Gap, Near, Outcome, Place};
 
+use crate::failure::Failure;
 use crate::log::{Ending, Entry, Header, LaneId, LogReader, ReadError, Trailer};
+use crate::output::print;
 use replay::Replay;
 
 /// Verifies the log at `path` and prints the result: one line or, for a difference, its
@@ -26,8 +27,7 @@ use replay::Replay;
 ///
 /// Exit status 0: identical. 1: different, or the log is incomplete. 2: not readable as a log,
 /// the error being on stderr (in JSON on stdout too).
-pub fn run(path: &Path, json: bool) -> anyhow::Result<u8> {
-    let mut stdout = std::io::stdout().lock();
+pub fn run(path: &Path, json: bool) -> Result<u8, Failure> {
     let outcome = if path == Path::new("-") {
         LogReader::new(BufReader::new(stdin().lock())).and_then(verify)
     } else {
@@ -44,7 +44,7 @@ pub fn run(path: &Path, json: bool) -> anyhow::Result<u8> {
             (outcome::unreadable(error).to_string(), UNREADABLE)
         }
     };
-    writeln!(stdout, "{text}").context("cannot write the result to stdout")?;
+    print(text + "\n")?;
     Ok(code)
 }
 
