@@ -18,6 +18,8 @@ use punctual_sched::Duration;
 use rustix::fs::{Access, OFlags};
 use rustix::process::geteuid;
 
+use crate::output::unwritten;
+
 /// A run's directory; removed on drop.
 #[derive(Debug)]
 pub struct RunDirectory {
@@ -49,7 +51,7 @@ impl RunDirectory {
                 Ok(Some(directory)) => return Ok(directory),
                 Ok(None) => {}
                 // What is wrong with one name need not be with the next.
-                Err(error) => problem = Some(error),
+                Err(error) => problem = problem.or(Some(error)),
             }
         }
         Err(problem.unwrap_or_else(|| {
@@ -102,8 +104,12 @@ impl RunDirectory {
                 return Err(error).with_context(|| format!("cannot lock {}", file.display()));
             }
         }
-        lock.set_len(0)?;
-        writeln!(lock, "{}", std::process::id())?;
+        if let Err(error) = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()))
+        {
+            // The lock of the base is held.
+            let _ = fs::remove_dir_all(&path);
+            bail!("cannot write {}: {}", file.display(), unwritten(&error));
+        }
         Ok(Some(Self { path, name: name.to_owned(), _lock: lock }))
     }
 }

@@ -105,7 +105,7 @@ impl<'a> Request<'a> {
             ));
         }
         Ok(Self {
-            command: command_or_shell(&options.command),
+            command: command_or_shell(&options.command, std::env::var_os("SHELL")),
             links,
             seed: options.seed.unwrap_or_else(fresh_seed),
             faults: Faults::from_environment().map_err(Failure::usage)?,
@@ -123,9 +123,11 @@ fn hold_limit(host: &Host) -> u64 {
     LinkConfig::HOLD_LIMIT.min(available / 4)
 }
 
-fn command_or_shell(command: &[OsString]) -> Vec<OsString> {
+/// `shell` is `$SHELL`; empty, it names none.
+fn command_or_shell(command: &[OsString], shell: Option<OsString>) -> Vec<OsString> {
     if command.is_empty() {
-        return vec![std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())];
+        let shell = shell.filter(|shell| !shell.is_empty());
+        return vec![shell.unwrap_or_else(|| "/bin/sh".into())];
     }
     command.to_vec()
 }
@@ -144,3 +146,15 @@ fn exit_status(finished: &Finished, fail_unless_ok: bool) -> u8 {
 }
 
 const NOT_OK: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_shell_is_none() {
+        let shell = |shell: Option<&str>| command_or_shell(&[], shell.map(Into::into));
+        assert_eq!([None, Some("")].map(shell), [["/bin/sh"], ["/bin/sh"]]);
+        assert_eq!(shell(Some("/bin/bash")), ["/bin/bash"]);
+    }
+}

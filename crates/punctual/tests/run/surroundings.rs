@@ -15,6 +15,7 @@ pub(crate) fn tests() -> Vec<Test> {
         output_that_cannot_be_written_changes_no_result,
         a_limit_of_file_sizes_is_a_full_disk,
         a_report_that_finds_no_room_is_none,
+        a_run_that_finds_no_room_for_its_lock_names_it,
         a_witness_of_a_link_that_lets_little_through_contradicts_nothing,
         forty_starts_at_one_time_all_run,
         root_of_a_user_namespace_can_run,
@@ -132,6 +133,19 @@ fn a_report_that_finds_no_room_is_none() {
         .filter(|name| name.to_string_lossy().contains("report"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+fn a_run_that_finds_no_room_for_its_lock_names_it() {
+    let run = Run::new("").plain().option("--name").option("no-room").under("ulimit -f 0", "");
+    let ended = run.sh("exit 0").finish();
+    assert_eq!(ended.status, 125, "{}", ended.stderr);
+    let directory = runtime_directory("no-room");
+    let expected = format!(
+        "punctual: cannot write {}: it would be larger than the limit for files (ulimit -f)\n",
+        directory.join("lock").display()
+    );
+    assert_eq!(ended.stderr, expected);
+    assert!(!directory.exists());
 }
 
 /// Probes that are lost, still queued or late at the end are what the link does.
