@@ -130,12 +130,10 @@ impl Drop for RunDirectory {
 /// user namespace of its own.
 ///
 /// The first place that can be used. Root of a user namespace (`unshare -Ur`) has no `/run`, and
-/// stands in `/tmp` under the uid that it has outside.
+/// stands in `/tmp` under the uid that it has outside. A run inside a run stands beside that one,
+/// whatever the command's environment still says.
 pub fn base_directory() -> PathBuf {
-    let uid = geteuid().as_raw();
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let places = places(uid, outer_uid(&map, uid), runtime.as_deref());
+    let places = all_places();
     let [others @ .., last] = places.as_slice() else { unreachable!("there is always /tmp") };
     others.iter().find(|place| is_usable(place)).unwrap_or(last).clone()
 }
@@ -147,13 +145,11 @@ pub fn base_directory() -> PathBuf {
 /// may have another name; the owner of a directory is shown as what it is.
 pub fn bases() -> Vec<PathBuf> {
     let uid = geteuid().as_raw();
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let mut bases = places(uid, outer_uid(&map, uid), runtime.as_deref());
+    let mut bases = all_places();
     bases.push(format!("/run/user/{uid}/punctual").into());
     bases.push(format!("/tmp/punctual-{uid}").into());
     let mut seen = std::collections::BTreeSet::new();
-    bases.retain(|base| seen.insert(base.clone()) && check_base(base).is_ok());
+    bases.retain(|base| seen.insert(base.clone()) && is_ours(base));
     bases
 }
 
@@ -171,8 +167,22 @@ pub fn running(base: &Path) -> Result<Vec<PathBuf>> {
     Ok(running)
 }
 
-/// In the order of preference.
-fn places(uid: u32, outer_uid: u32, runtime: Option<&Path>) -> Vec<PathBuf> {
+/// The places of this process.
+fn all_places() -> Vec<PathBuf> {
+    let uid = geteuid().as_raw();
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let around = variable("PUNCTUAL_SOCKET").as_deref().and_then(base_of_socket);
+    places(uid, unique_uid(&map, uid), variable("XDG_RUNTIME_DIR").as_deref(), around)
+}
+
+/// In the order of preference. `around` is the base of the run inside which this is.
+fn places(
+    uid: u32,
+    unique_uid: u32,
+    runtime: Option<&Path>,
+    around: Option<PathBuf>,
+) -> Vec<PathBuf> {
     let mut places = Vec::new();
     if uid == 0 {
         places.push("/run/punctual".into());
@@ -183,12 +193,33 @@ fn places(uid: u32, outer_uid: u32, runtime: Option<&Path>) -> Vec<PathBuf> {
     {
         places.push(runtime.join("punctual"));
     }
-    places.push(format!("/tmp/punctual-{outer_uid}").into());
+    places.extend(around);
+    places.push(format!("/tmp/punctual-{unique_uid}").into());
     places
 }
 
+/// Where the run of this socket is: `BASE/NAME/socket`.
+fn base_of_socket(socket: &Path) -> Option<PathBuf> {
+    let base = socket.parent()?.parent()?;
+    (socket.is_absolute() && is_ours(base)).then(|| base.to_owned())
+}
+
 fn is_usable(base: &Path) -> bool {
-    prepare_base(base).is_ok() && rustix::fs::access(base, Access::WRITE_OK).is_ok()
+    prepare_base(base).is_ok() && is_ours(base)
+}
+
+/// Whether it is there, and for the caller alone to use. The owner does not say it all: in a user
+/// namespace everybody who is unknown there looks like `nobody`, who may be the caller.
+fn is_ours(base: &Path) -> bool {
+    let access = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+    check_base(base).is_ok() && rustix::fs::access(base, access).is_ok()
+}
+
+/// The uid that a name in `/tmp` is made of. Root is somebody in every user namespace; who it is, the
+/// map tells. Any other uid is kept: inside a run, the command has the one of its user, while its
+/// parent namespace is the run's own, where all users are 0.
+fn unique_uid(map: &str, uid: u32) -> u32 {
+    if uid == 0 { outer_uid(map, uid) } else { uid }
 }
 
 /// What `uid` is outside of the user namespace whose map this is: lines of first uid inside, first
@@ -214,9 +245,10 @@ pub struct Tidied {
     pub problems: Vec<String>,
 }
 
-/// Removes the directories of runs that are no more.
+/// Removes the directories of runs that are no more. In what is not the caller's there are none of
+/// the caller's.
 pub fn remove_stale(base: &Path) -> Result<Tidied> {
-    if !base.exists() {
+    if !is_ours(base) {
         return Ok(Tidied::default());
     }
     tidy(base, &lock_base(base)?)
@@ -345,6 +377,8 @@ const BASE_POLL: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn base(test: &str) -> PathBuf {
@@ -426,15 +460,38 @@ mod tests {
     fn each_user_has_a_place_of_its_own() {
         let temporary = std::env::temp_dir();
         let [runtime, theirs] = [temporary.join("punctual"), "/tmp/punctual-1000".into()];
-        assert_eq!(places(1000, 1000, Some(&temporary)), [runtime.clone(), theirs.clone()]);
-        assert_eq!(places(1000, 1000, Some(Path::new("relative"))), places(1000, 1000, None));
-        assert_eq!(places(0, 1000, Some(&temporary)), ["/run/punctual".into(), runtime, theirs]);
+        let around = || Some(PathBuf::from("/outer"));
+        assert_eq!(places(1000, 1000, Some(&temporary), None), [runtime.clone(), theirs.clone()]);
+        assert_eq!(
+            places(1000, 1000, Some(Path::new("relative")), around()),
+            places(1000, 1000, None, around())
+        );
+        assert_eq!(
+            places(0, 1000, Some(&temporary), around()),
+            ["/run/punctual".into(), runtime, "/outer".into(), theirs]
+        );
         let map = "         0       1000          1\n         1     100000      65536\n";
         assert_eq!(
             [0, 1, 65_536, 65_537].map(|uid| outer_uid(map, uid)),
             [1000, 100_000, 165_535, 65_537]
         );
         assert_eq!(outer_uid("0 0 4294967295\n", 1000), 1000);
+        // Inside a run, and root of a namespace of its own in there.
+        assert_eq!(unique_uid("1000 0 1\n", 1000), 1000);
+        assert_eq!(unique_uid("0 1000 1\n", 0), 1000);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_left_without_a_word() {
+        let base = base("others");
+        DirBuilder::new().mode(0o755).create(&base).unwrap();
+        fs::create_dir(base.join("lab")).unwrap();
+        assert_eq!(remove_stale(&base).unwrap(), Tidied::default());
+        assert_eq!(base_of_socket(&base.join("lab/socket")), None);
+        fs::set_permissions(&base, fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(base_of_socket(&base.join("lab/socket")), Some(base.clone()));
+        assert_eq!(remove_stale(&base).unwrap().removed, ["lab"]);
+        fs::remove_dir_all(&base).unwrap();
     }
 
     fn names(base: &Path) -> Vec<String> {

@@ -19,6 +19,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_witness_of_a_link_that_lets_little_through_contradicts_nothing,
         forty_starts_at_one_time_all_run,
         root_of_a_user_namespace_can_run,
+        a_run_inside_an_ordinary_users_run_stands_beside_it,
         sudo_and_its_caller_do_not_lock_each_other_out,
     ]
     .into()
@@ -103,6 +104,16 @@ fn root_of_a_user_namespace_can_run() {
     let ended = run.sh("id -u; exit 6").finish();
     ended.report_after(6);
     assert_eq!(ended.text(), "0\n");
+}
+
+/// Seen from inside a run, the run's own user namespace is that of another root, as everybody's is.
+fn a_run_inside_an_ordinary_users_run_stands_beside_it() {
+    let script = "unset XDG_RUNTIME_DIR; export O=\"${PUNCTUAL_SOCKET%/*/*}\"; \
+                  \"$P\" clean >&2 && \"$P\" run --net lab --quiet -- \
+                  sh -c '[ \"${PUNCTUAL_SOCKET%/*/*}\" = \"$O\" ] && echo beside'";
+    let user = ["unshare", "--user", "--map-user=1000", "--map-group=1000"];
+    let ended = Run::new("").under_program(&user).sh(script).finish();
+    assert_eq!(ended.text(), "beside\n", "{}", ended.stderr);
 }
 
 /// Under `sudo` the process is root's, and so is the directory that it makes.
