@@ -1,7 +1,7 @@
 //! `punctual clean`: removes what killed runs left behind.
 //!
 //! Namespaces, devices, rules and processes of a run go with its process, however it died. What
-//! can stay behind is its directory.
+//! can stay behind is its directory, or that of a demonstration's files.
 
 use serde_json::json;
 

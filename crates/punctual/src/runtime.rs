@@ -33,21 +33,28 @@ impl RunDirectory {
     /// Claims `name`, or the first free of `lab`, `lab-2`, ... Stale directories are removed; what
     /// cannot be removed is told and left.
     pub fn claim(base: &Path, name: Option<&str>) -> Result<Self> {
-        prepare_base(base)?;
-        let held = lock_base(base)?;
-        for problem in tidy(base, &held)?.problems {
-            crate::tell(format_args!("punctual: warning: {problem}"));
-        }
+        let _held = tidied(base)?;
         if let Some(name) = name {
             check_name(name)?;
             return Self::try_claim(base, name)?.with_context(|| {
                 format!("a run named \"{name}\" is running: choose another --name")
             });
         }
+        let lab = |number| if number == 1 { "lab".to_owned() } else { format!("lab-{number}") };
+        Self::claim_first(base, lab)
+    }
+
+    /// Claims a directory for files that are nobody's once this process has ended. It has a name that
+    /// no run can have, and goes as those of runs do.
+    pub fn scratch(base: &Path) -> Result<Self> {
+        let _held = tidied(base)?;
+        Self::claim_first(base, |number| format!("{SCRATCH}{number}"))
+    }
+
+    fn claim_first(base: &Path, name: impl Fn(usize) -> String) -> Result<Self> {
         let mut problem = None;
         for number in 1..=MOST_RUNS {
-            let name = if number == 1 { "lab".to_owned() } else { format!("lab-{number}") };
-            match Self::try_claim(base, &name) {
+            match Self::try_claim(base, &name(number)) {
                 Ok(Some(directory)) => return Ok(directory),
                 Ok(None) => {}
                 // What is wrong with one name need not be with the next.
@@ -254,6 +261,16 @@ pub fn remove_stale(base: &Path) -> Result<Tidied> {
     tidy(base, &lock_base(base)?)
 }
 
+/// Makes the base, locks it and tidies it; what cannot be removed is told and left.
+fn tidied(base: &Path) -> Result<File> {
+    prepare_base(base)?;
+    let held = lock_base(base)?;
+    for problem in tidy(base, &held)?.problems {
+        crate::tell(format_args!("punctual: warning: {problem}"));
+    }
+    Ok(held)
+}
+
 /// `_held` is the lock of the base.
 fn tidy(base: &Path, _held: &File) -> Result<Tidied> {
     let mut tidied = Tidied::default();
@@ -261,11 +278,13 @@ fn tidy(base: &Path, _held: &File) -> Result<Tidied> {
     for entry in entries {
         let path = entry.with_context(|| format!("cannot read {}", base.display()))?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        if check_name(name).is_err() || !path.is_dir() {
+        let scratch = name.starts_with(SCRATCH);
+        if !(scratch || check_name(name).is_ok()) || !path.is_dir() {
             continue;
         }
         match remove_if_stale(&path) {
             Ok(true) => tidied.removed.push(name.to_owned()),
+            Ok(false) if scratch => {}
             Ok(false) => tidied.running.push(name.to_owned()),
             Err(error) => {
                 tidied.problems.push(format!("cannot remove {}: {error}", path.display()));
@@ -369,6 +388,8 @@ pub fn check_name(name: &str) -> Result<()> {
 }
 
 const MOST_RUNS: usize = 1000;
+/// How the names of directories begin that are none of runs.
+const SCRATCH: &str = ".files-";
 /// A fifo in a file's place is an error, and no wait for whoever opens its other end.
 const AT_ONCE: i32 = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).bits().cast_signed();
 /// For the lock of the base: a thousand times what a start holds it.
@@ -417,6 +438,23 @@ mod tests {
             (&["dead".into()][..], &["live".into()][..])
         );
         drop(live);
+        fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn files_of_a_process_that_is_no_more_go_and_are_no_run() {
+        let base = base("scratch");
+        let first = RunDirectory::scratch(&base).unwrap();
+        let second = RunDirectory::scratch(&base).unwrap();
+        assert_ne!(first.path(), second.path());
+        fs::create_dir(base.join(".files-7")).unwrap();
+        fs::write(base.join(".files-7/lock"), "12345\n").unwrap();
+        fs::write(base.join(".files-7/log"), "left").unwrap();
+        assert_eq!(running(&base).unwrap(), [] as [PathBuf; 0]);
+        let tidied = remove_stale(&base).unwrap();
+        assert_eq!((&*tidied.removed, &*tidied.running), (&[".files-7".to_owned()][..], &[][..]));
+        drop((first, second));
+        assert_eq!(names(&base), [".lock"]);
         fs::remove_dir_all(&base).unwrap();
     }
 

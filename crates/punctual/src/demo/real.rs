@@ -1,34 +1,43 @@
 //! The demonstration on real packets.
 
 use std::fmt::Write;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, anyhow};
+use punctual_linux::process::SignalFd;
+use punctual_linux::wait::any_readable;
 use punctual_measure::report::Report;
 use punctual_measure::units;
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::{Value, json};
 
 use super::{LINK, Shown};
 use crate::failure::Failure;
 use crate::log::LogReader;
+use crate::runtime::{RunDirectory, base_directory};
 use crate::verify;
 
 /// Runs round trips over an idle link, and then twice what the link carries; a sender and a
 /// receiver of our own on both ends, so that no other program is needed.
 pub(super) fn show() -> Result<Shown, Failure> {
-    let directory = Directory::new()?;
+    // Until all is removed again; a signal that comes meanwhile is the end of it.
+    let signals = SignalFd::new()?;
+    let directory = RunDirectory::scratch(&base_directory())?;
     crate::tell(format_args!(
         "punctual demo: real packets through {LINK}, both ways; this takes about 12 s"
     ));
     let program = std::env::current_exe().context("cannot find this program's file")?;
-    let at = Place { directory: &directory.0, program: quoted(&program) };
+    let at = Place { directory: directory.path(), signals: &signals, program: quoted(&program) };
     let idle = at.idle(&program)?;
     let full = at.saturated(&program)?;
     let round_trips = at.result("rtt")?;
     let received = at.result("received")?;
     let outcomes = [at.replay("idle")?, at.replay("full")?];
+    at.interrupted()?;
     let as_claimed = outcomes.iter().all(|outcome| outcome.code() == 0);
     let [first, second] = outcomes.each_ref().map(ToString::to_string);
     Ok(Shown {
@@ -48,6 +57,7 @@ pub(super) fn show() -> Result<Shown, Failure> {
 /// Where the demonstration's files are, and the program as a word for `sh`.
 struct Place<'a> {
     directory: &'a Path,
+    signals: &'a SignalFd,
     program: String,
 }
 
@@ -84,25 +94,65 @@ impl Place<'_> {
         command: &str,
     ) -> Result<Report, Failure> {
         let file = |kind: &str| self.directory.join(format!("{name}.{kind}"));
-        let output = Command::new(program)
+        let said = File::create(file("said")).context("cannot create the run's messages")?;
+        let mut run = Command::new(program)
             .args(["run", "--net", "lab", "--both", LINK, "--peer", peer, "--quiet"])
             .args(["--peer-port", &PORT.to_string(), "--report"])
             .arg(file("json"))
             .arg("--log")
             .arg(file("log"))
             .args(["--", "sh", "-c", command])
+            // Under sudo the command would be its caller, to whom our directory is closed.
+            .env_remove("SUDO_UID")
+            .env_remove("SUDO_GID")
             .stdin(Stdio::null())
-            .output()
+            .stdout(Stdio::null())
+            .stderr(said)
+            .spawn()
             .context("cannot start the demonstration's run")?;
-        let said = String::from_utf8_lossy(&output.stderr);
+        let status = self.end_of(&mut run)?;
+        let said = fs::read(file("said")).context("cannot read the run's messages")?;
+        let said = String::from_utf8_lossy(&said);
         if let Some((_, reason)) = said.split_once(Failure::REFUSED) {
             return Err(Failure::Refused(reason.trim().to_owned()));
         }
-        if !output.status.success() {
-            return Err(anyhow!("the demonstration's run failed, {}: {said}", output.status).into());
+        if !status.success() {
+            return Err(anyhow!("the demonstration's run failed, {status}: {said}").into());
         }
         let report = fs::read(file("json")).context("cannot read the run's report")?;
         Ok(serde_json::from_slice(&report).context("cannot understand the run's report")?)
+    }
+
+    /// Waits for the end of the run. A signal that asks for ours is handed on, and is told when the
+    /// run has ended.
+    fn end_of(&self, run: &mut Child) -> Result<ExitStatus, Failure> {
+        let pid = Pid::from_child(run);
+        let ended = pidfd_open(pid, PidfdFlags::empty())?;
+        let mut stopped = Ok(());
+        loop {
+            if let Some(status) = run.try_wait()? {
+                return stopped.map(|()| status);
+            }
+            let mut fds = [
+                PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+            ];
+            any_readable(&mut fds, None)?;
+            while let Some(received) = self.signals.next()? {
+                stopped = Err(Failure::Interrupted(received.signal));
+                // The run has the terminal's signals itself.
+                if !received.from_terminal {
+                    // It may have ended.
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+            }
+        }
+    }
+
+    /// Whether a signal came while no run was waited for.
+    fn interrupted(&self) -> Result<(), Failure> {
+        let received = self.signals.next()?;
+        received.map_or(Ok(()), |received| Err(Failure::Interrupted(received.signal)))
     }
 
     fn replay(&self, name: &str) -> Result<verify::Outcome> {
@@ -216,24 +266,6 @@ fn verdict(report: &Report) -> String {
 /// A path as one word for `sh`.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', "'\\''"))
-}
-
-/// A directory of the demonstration's own, removed on drop.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("punctual-demo-{}", std::process::id()));
-        fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        // What stays behind is a few kilobytes in the temporary directory.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 const PORT: u16 = 7007;

@@ -176,11 +176,16 @@ fn environment(command: &mut Command, directory: &Path) {
 
 /// The program with these arguments, outside of any run.
 pub(crate) fn punctual<'a>(arguments: impl IntoIterator<Item = &'a OsStr>) -> Ended {
+    started(arguments).wait()
+}
+
+/// The same, while it goes on.
+pub(crate) fn started<'a>(arguments: impl IntoIterator<Item = &'a OsStr>) -> Running {
     let directory = Directory::new();
     let mut command = Command::new(PUNCTUAL);
     command.args(arguments);
     environment(&mut command, &directory.0);
-    Running::spawn(command, None, directory, String::new()).wait()
+    Running::spawn(command, None, directory, String::new())
 }
 
 /// This test again in a role (see `roles`).
@@ -234,6 +239,17 @@ impl Running {
     /// What scripts find as `$T`.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory.0
+    }
+
+    /// Where its own files are, for one that is no run.
+    pub(crate) fn files(&self) -> Option<PathBuf> {
+        let own = format!("{}\n", self.pid.as_raw_nonzero());
+        let entries = fs::read_dir(runtime_directory("")).ok()?;
+        let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+        let mut hidden = paths.filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".files-"))
+        });
+        hidden.find(|path| fs::read_to_string(path.join("lock")).is_ok_and(|pid| pid == own))
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

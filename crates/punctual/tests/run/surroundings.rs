@@ -1,10 +1,11 @@
 //! What the program is started in: its limits, its signals, its streams, other runs.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::harness::{Run, is_root, runtime_directory, udp_receiver, udp_sender};
+use crate::harness::{Run, is_root, runtime_directory, started, udp_receiver, udp_sender};
 use crate::report::Report;
 use crate::support::Test;
 
@@ -21,6 +22,7 @@ pub(crate) fn tests() -> Vec<Test> {
         root_of_a_user_namespace_can_run,
         a_run_inside_an_ordinary_users_run_stands_beside_it,
         sudo_and_its_caller_do_not_lock_each_other_out,
+        a_demo_that_is_stopped_leaves_nothing,
     ]
     .into()
 }
@@ -176,5 +178,23 @@ fn a_witness_of_a_link_that_lets_little_through_contradicts_nothing() {
         if ["rate=0", "rate=1bit", "loss=100%", "hold=1"].contains(&link) {
             assert_eq!(section["untold"].as_array().map(Vec::len), Some(2), "{link}: {section:#}");
         }
+    }
+}
+
+fn a_demo_that_is_stopped_leaves_nothing() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        let demo = started([OsStr::new("demo")]);
+        demo.stderr.says("real packets through");
+        let files = loop {
+            match demo.files() {
+                Some(files) if files.join("rtt").exists() => break files,
+                _ => demo.goes_on_for(Duration::from_millis(5)),
+            }
+        };
+        demo.signal(signal);
+        let ended = demo.wait();
+        assert_eq!(ended.status, 128 + signal.as_raw(), "{}", ended.stderr);
+        assert!(ended.stderr.contains("stopped by signal"), "{}", ended.stderr);
+        assert!(!files.exists(), "{}", files.display());
     }
 }
