@@ -239,7 +239,13 @@ impl<'a> Supervisor<'a> {
             Event::CommandGone => self.command_gone = true,
             Event::AllGone => self.all_gone = true,
             Event::Note(note) => self.notes.push(note),
-            Event::InitEnded => bail!("the run's init was killed, and with it the command"),
+            Event::InitEnded if !self.command_started => bail!("the run's init was killed"),
+            // The link is ours and has its packets: what it did is told as after any other end.
+            Event::InitEnded => {
+                crate::tell("punctual: the run's init was killed, and with it the command");
+                self.command.get_or_insert(128 + SIGKILL);
+                (self.command_gone, self.all_gone) = (true, true);
+            }
         }
         Ok(())
     }

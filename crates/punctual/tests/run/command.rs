@@ -24,6 +24,7 @@ pub(crate) fn tests() -> Vec<Test> {
         signals_of_an_agreement_are_handed_on_and_are_no_request_to_end,
         a_terminal_that_goes_away_ends_the_run_that_leads_its_session,
         an_init_that_was_stopped_makes_no_run_immortal,
+        an_init_that_was_killed_ends_the_run_with_a_report,
         the_third_request_to_stop_is_not_refused,
         a_signal_before_the_command_ends_the_run,
         fail_unless_ok_exits_with_three,
@@ -251,6 +252,18 @@ fn an_init_that_was_stopped_makes_no_run_immortal() {
     assert!(ended.stderr.contains("the run's init does not answer"), "{}", ended.stderr);
     // 300 ms, 2 s to SIGKILL, a second to that of the init.
     stopped(&["--duration", "300ms"]).wait().report_after(137);
+}
+
+fn an_init_that_was_killed_ends_the_run_with_a_report() {
+    let script = "\"$P\" traffic udp-send \"$PUNCTUAL_PEER:5001\" --rate 1mbit --duration 100ms >&2; \
+                  echo ready; exec sleep 1000";
+    let running = Run::new("delay=1ms").sh(script).start();
+    running.stdout.says("ready");
+    running.signal_init(Signal::KILL);
+    let ended = running.wait();
+    let report = ended.report_after(137);
+    assert!(ended.stderr.contains("the run's init was killed"), "{}", ended.stderr);
+    ended.replays(&report);
 }
 
 fn the_third_request_to_stop_is_not_refused() {
