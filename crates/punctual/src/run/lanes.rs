@@ -213,6 +213,7 @@ mod tests {
     use punctual_linux::netfilter::nftables::QueueAction;
 
     use super::*;
+    use crate::run::inputs::Inputs;
 
     fn support(shares: bool) -> Support {
         let action = QueueAction::Native;
@@ -221,7 +222,7 @@ mod tests {
 
     fn links(up: &str, down: &str) -> Links {
         let [up, down] = [up, down].map(|words| LinkConfig::parse(words, "test").unwrap());
-        Links { up, down, warnings: Vec::new() }
+        Links { up, down, warnings: Vec::new(), inputs: Inputs::default() }
     }
 
     fn plan(threads: u8, up: &str, down: &str, shares: bool, witness: bool) -> LanePlan {

@@ -9,6 +9,7 @@ use punctual_sched::config::QueueKind;
 use punctual_sched::parameter::ConfigBuilder;
 use punctual_sched::queue::jens::UserBy;
 
+use super::inputs::Inputs;
 use super::{tables, traces};
 use crate::cli::RunOptions;
 use crate::failure::Failure;
@@ -23,6 +24,8 @@ pub(super) struct Links {
     pub down: LinkConfig,
     /// What to beware of in the traces that they follow, each once.
     pub warnings: Vec<String>,
+    /// The files that they are from.
+    pub inputs: Inputs,
 }
 
 impl Links {
@@ -34,33 +37,73 @@ impl Links {
             Some(path) => File::read(path)?,
             None => File::default(),
         };
-        let mut warnings = Vec::new();
-        let mut build = |direction, table: &Table, option: &str, text: Option<&String>| {
-            let mut builder = ConfigBuilder::default();
-            builder.set("hold", &hold.to_string(), "default").map_err(Failure::usage)?;
-            for (place, name, value) in file.both.iter().chain(table) {
-                let value = tables::value_of(name, value)
-                    .map_err(|error| Failure::usage(error.within(place)))?;
-                builder.set(name, &value, place).map_err(Failure::usage)?;
-            }
-            for (option, text) in [("--both", options.both.as_ref()), (option, text)] {
-                let Some(text) = text else { continue };
-                let text =
-                    tables::words(text).map_err(|error| Failure::usage(error.within(option)))?;
-                builder.words(&text, option).map_err(Failure::usage)?;
-            }
-            let warned = traces::follow(&mut builder, direction, option)?;
-            for warning in warned {
-                if !warnings.contains(&warning) {
-                    warnings.push(warning);
-                }
-            }
-            let config = builder.finish().map_err(Failure::usage)?;
-            check_users(option, &config).map(|()| config)
+        let mut inputs = Inputs::default();
+        if let Some(path) = &options.config {
+            inputs.note("--config", path);
+        }
+        let mut sources = Sources { options, file: &file, hold, warnings: Vec::new(), inputs };
+        let up = sources.link(Direction::Up)?;
+        let down = sources.link(Direction::Down)?;
+        sources.inputs.note_stdin();
+        Ok(Self { up, down, warnings: sources.warnings, inputs: sources.inputs })
+    }
+}
+
+/// What the links are made from, and what was found on the way.
+struct Sources<'a> {
+    options: &'a RunOptions,
+    file: &'a File,
+    hold: u64,
+    warnings: Vec<String>,
+    inputs: Inputs,
+}
+
+impl Sources<'_> {
+    fn link(&mut self, direction: Direction) -> Result<LinkConfig, Failure> {
+        let (option, text, table) = match direction {
+            Direction::Up => ("--up", &self.options.up, &self.file.up),
+            Direction::Down => ("--down", &self.options.down, &self.file.down),
         };
-        let up = build(Direction::Up, &file.up, "--up", options.up.as_ref())?;
-        let down = build(Direction::Down, &file.down, "--down", options.down.as_ref())?;
-        Ok(Self { up, down, warnings })
+        let mut builder = ConfigBuilder::default();
+        builder.set("hold", &self.hold.to_string(), "default").map_err(Failure::usage)?;
+        // Whose the trace is.
+        let mut source = (None, String::new());
+        let mut note_source = |builder: &ConfigBuilder, place: &dyn Fn() -> String| {
+            let file = &builder.config().trace_options.file;
+            if *file != source.0 {
+                source = (file.clone(), place());
+            }
+        };
+        for (place, name, value) in self.file.both.iter().chain(table) {
+            let written = tables::value_of(name, value)
+                .map_err(|error| Failure::usage(error.within(place)))?;
+            builder.set(name, &written, place).map_err(Failure::usage)?;
+            let place = || format!("--config: {place}");
+            self.inputs.note_table(&place(), name, value);
+            note_source(&builder, &place);
+        }
+        for (option, text) in [("--both", &self.options.both), (option, text)] {
+            let Some(text) = text else { continue };
+            let written =
+                tables::words(text).map_err(|error| Failure::usage(error.within(option)))?;
+            builder.words(&written, option).map_err(Failure::usage)?;
+            for (name, value) in text.split_whitespace().filter_map(|word| word.split_once('=')) {
+                self.inputs.note_table(option, name, value);
+            }
+            note_source(&builder, &|| option.to_owned());
+        }
+        let warned = traces::follow(&mut builder, direction, option)?;
+        // `-` is standard input.
+        if let (Some(file), place) = (source.0.as_deref().filter(|file| *file != "-"), source.1) {
+            self.inputs.note(format!("{place}: trace"), file);
+        }
+        for warning in warned {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+        let config = builder.finish().map_err(Failure::usage)?;
+        check_users(option, &config).map(|()| config)
     }
 }
 

@@ -8,6 +8,7 @@ mod figures;
 mod flows;
 mod gate;
 mod impairments;
+mod inputs;
 mod lanes;
 mod links;
 mod live;
@@ -45,7 +46,7 @@ use self::session::Finished;
 /// Runs the command and returns the exit status of punctual.
 pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     let request = Request::check(options)?;
-    let mut outputs = Outputs::open(options)?;
+    let mut outputs = Outputs::open(options, &request.links.inputs)?;
     // Before any other thread exists, so that signals are blocked in all of them. They stay so: one
     // that comes after the command's end must neither cut the report off nor take the place of the
     // command's status.

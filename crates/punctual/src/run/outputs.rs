@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use punctual_measure::Report;
 use punctual_measure::report::{queues, text};
 
+use super::inputs::Inputs;
 use crate::cli::RunOptions;
 use crate::failure::Failure;
 use crate::log;
@@ -43,16 +44,16 @@ struct Output {
 
 impl Outputs {
     /// Opens what `options` name, and makes what is missing. Nothing is emptied: a run that is
-    /// refused from here on has not been.
-    pub(super) fn open(options: &RunOptions) -> Result<Self, Failure> {
+    /// refused from here on has not been. None of them may be one of `inputs`.
+    pub(super) fn open(options: &RunOptions, inputs: &Inputs) -> Result<Self, Failure> {
         let mut outputs = Self { report: None, log: None, begun: false };
         if let Some(path) = &options.log {
-            outputs.log = Some(Output::open("--log", path)?);
+            outputs.log = Some(Output::open("--log", path, inputs)?);
         }
         outputs.report = match options.report.as_deref() {
             None => None,
             Some(path) if path == Path::new("-") => Some(ReportTo::Stdout),
-            Some(path) => Some(ReportTo::File(Output::open("--report", path)?)),
+            Some(path) => Some(ReportTo::File(Output::open("--report", path, inputs)?)),
         };
         Ok(outputs)
     }
@@ -107,12 +108,20 @@ impl Drop for Outputs {
 }
 
 impl Output {
-    fn open(option: &str, path: &Path) -> Result<Self, Failure> {
+    fn open(option: &str, path: &Path, inputs: &Inputs) -> Result<Self, Failure> {
         let refused =
             |error| Failure::usage(format!("{option}: cannot create {}: {error}", path.display()));
         let made = !path.exists();
         let file = log::open(path, false).map_err(refused)?;
-        let regular = file.metadata().map_err(refused)?.is_file();
+        let found = file.metadata().map_err(refused)?;
+        if let Some(place) = inputs.place_of(&found) {
+            let name = path.display();
+            return Err(Failure::usage(format!(
+                "{option}: {name} is an input of this run too ({place}) and would be written over; \
+                 name another file"
+            )));
+        }
+        let regular = found.is_file();
         let output = Self { path: path.to_owned(), file, regular, made: made && regular };
         if regular && matches!(output.file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(Failure::usage(format!(
@@ -204,14 +213,18 @@ mod tests {
         }
     }
 
+    fn open(place: &Place, report: &str, log: &str) -> Result<Outputs, Failure> {
+        Outputs::open(&place.options(report, log), &Inputs::default())
+    }
+
     #[test]
     fn files_of_a_run_that_does_not_begin_are_as_before() {
         let place = Place::new("untouched");
         fs::write(place.0.join("old"), "kept").unwrap();
-        drop(Outputs::open(&place.options("old", "new")).unwrap());
+        drop(open(&place, "old", "new").unwrap());
         assert_eq!((place.read("old").as_deref(), place.read("new")), (Some("kept"), None));
-        Outputs::open(&place.options("nowhere/report", "old")).unwrap_err();
-        Outputs::open(&place.options("nowhere/report", "new")).unwrap_err();
+        open(&place, "nowhere/report", "old").unwrap_err();
+        open(&place, "nowhere/report", "new").unwrap_err();
         assert_eq!((place.read("old").as_deref(), place.read("new")), (Some("kept"), None));
     }
 
@@ -220,7 +233,7 @@ mod tests {
         let place = Place::new("filled");
         fs::write(place.0.join("real"), "old").unwrap();
         std::os::unix::fs::symlink("real", place.0.join("report")).unwrap();
-        let mut outputs = Outputs::open(&place.options("report", "log")).unwrap();
+        let mut outputs = open(&place, "report", "log").unwrap();
         outputs.begin().unwrap();
         assert_eq!(place.read("real").as_deref(), Some(""));
         let Some(ReportTo::File(report)) = &outputs.report else { panic!("{outputs:?}") };
@@ -235,7 +248,7 @@ mod tests {
     #[test]
     fn one_file_is_not_two_outputs() {
         let place = Place::new("twice");
-        let refused = Outputs::open(&place.options("same", "same")).unwrap_err();
+        let refused = open(&place, "same", "same").unwrap_err();
         assert!(refused.to_string().contains("--report: "), "{refused}");
         assert_eq!(place.names(), Vec::<String>::new());
     }

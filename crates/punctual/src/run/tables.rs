@@ -19,23 +19,26 @@ pub(super) fn words(text: &str) -> Result<String, ConfigError> {
 
 /// The value of one parameter, likewise.
 pub(crate) fn value_of(name: &str, value: &str) -> Result<String, ConfigError> {
+    let Some((file, rest)) = file_of(name, value) else { return Ok(value.to_owned()) };
+    match read(file) {
+        Ok(table) => Ok(format!("{}{rest}", Distribution::Table(table))),
+        Err(problem) => Err(ConfigError::new(name, problem)),
+    }
+}
+
+/// The file that a value names, and what follows it.
+pub(super) fn file_of<'a>(name: &str, value: &'a str) -> Option<(&'a str, &'a str)> {
     let (file, rest) = match name {
         "distribution" => (value, ""),
         // The name of a distribution where there could be a time.
         "slot" if !is_number(value) => value.split_at(value.find(',').unwrap_or(value.len())),
-        _ => return Ok(value.to_owned()),
+        _ => return None,
     };
     // tc's `slot distribution normal ...` is none of a file, and is told how to be written.
     let known = Distribution::WORDS.contains(&file)
         || ["none", "distribution"].contains(&file)
         || file.starts_with("table:");
-    if known || file.is_empty() {
-        return Ok(value.to_owned());
-    }
-    match read(file) {
-        Ok(table) => Ok(format!("{}{rest}", Distribution::Table(table))),
-        Err(problem) => Err(ConfigError::new(name, problem)),
-    }
+    (!known && !file.is_empty()).then_some((file, rest))
 }
 
 /// Whether it begins as a number does: `5ms`, `.5ms`, `-1ms`, but not `./file`.

@@ -9,6 +9,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_bad_option_is_refused_in_one_line,
         a_bad_file_is_refused_in_one_line,
         an_output_that_is_in_use_is_refused,
+        an_output_that_is_an_input_is_refused_and_kept,
         a_run_that_is_refused_leaves_the_results_of_another,
         a_message_is_one_line_whatever_it_echoes,
         what_the_machine_refuses_is_told_apart_with_its_remedy,
@@ -159,8 +160,64 @@ fn an_output_that_is_in_use_is_refused() {
     first.wait().report();
 }
 
+fn an_output_that_is_an_input_is_refused_and_kept() {
+    let trace = "1\n2\n3\n";
+    let cases: [(&str, &str, &[&str], &[&str]); 10] = [
+        (
+            "c.toml",
+            "[up]\ndelay = \"9ms\"\n",
+            &["--config", "c.toml", "--log", "c.toml"],
+            &["--config"],
+        ),
+        ("in.tr", trace, &["--up", "trace=in.tr", "--report", "in.tr"], &["--up: trace"]),
+        ("in.tr", trace, &["--down", "trace=in.tr", "--log", "./in.tr"], &["--down: trace"]),
+        ("in.tr", trace, &["--both", "trace=hard", "--log", "in.tr"], &["--both: trace"]),
+        ("in.tr", trace, &["--up", "trace=in.tr", "--report", "soft"], &["--up: trace"]),
+        ("in.tr", trace, &["--up", "trace=soft", "--log", "hard"], &["--up: trace"]),
+        ("in.tr", trace, &["--up", "trace=- trace.format=mahimahi", "--log", "in.tr"], &["stdin"]),
+        (
+            "in.tr",
+            "[up]\ntrace = \"t\"\n",
+            &["--config", "in.tr", "--log", "t"],
+            &["--config: ", "up: trace"],
+        ),
+        (
+            "tab.dist",
+            "1 2\n",
+            &["--up", "delay=9ms jitter=1ms distribution=hard", "--log", "tab.dist"],
+            &["--up: distribution"],
+        ),
+        (
+            "tab.dist",
+            "1 2\n",
+            &["--down", "slot=tab.dist,1ms,1ms", "--report", "soft"],
+            &["--down: slot"],
+        ),
+    ];
+    for (name, text, options, named) in cases {
+        let run = Run::bare().plain();
+        let file = run.file(name);
+        std::fs::write(&file, text).expect("the directory is ours");
+        std::fs::hard_link(&file, run.file("hard")).expect("so are links in it");
+        std::os::unix::fs::symlink(name, run.file("soft")).expect("likewise");
+        std::fs::write(run.file("t"), trace).expect("likewise");
+        let output = options.iter().find(|option| ["--log", "--report"].contains(option));
+        let named = [named, &[output.expect("each has one")]].concat();
+        let script = format!("cd \"$T\"; exec <{name}");
+        let ended = refused(
+            run.under(&script, "").options(["--net", "lab"]).options(options.iter().copied()),
+            &named,
+        );
+        assert_eq!(
+            std::fs::read_to_string(ended.file(name)).expect("it was there"),
+            text,
+            "{options:?}"
+        );
+    }
+}
+
 /// Exit status 2, one line that names all of `named`, and no trace of a run.
-fn refused(run: Run, named: &[&str]) {
+fn refused(run: Run, named: &[&str]) -> Ended {
     let ended = run.sh("touch \"$T/started\"; echo started").finish();
     let Ended { status, stdout, stderr, name, .. } = &ended;
     assert_eq!((*status, stdout.len()), (2, 0), "{named:?}: {stderr}");
@@ -172,6 +229,7 @@ fn refused(run: Run, named: &[&str]) {
     assert!(!ended.file("started").exists(), "the command ran: {stderr}");
     let directory = runtime_directory(name);
     assert!(name.is_empty() || name.contains('.') || !directory.exists(), "{stderr}");
+    ended
 }
 
 /// Injected refusals of a run with a queue that marks, and what the message and its remedy must
