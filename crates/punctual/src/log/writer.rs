@@ -15,6 +15,7 @@ use rustix::fs::OFlags;
 
 use super::LaneId;
 use super::blocks::{BlockWriter, DirectionEnd, LogSummary, Sink};
+use super::file::LogFile;
 use super::header::Header;
 use super::record::{Arrival, Record};
 use super::trailer::EndRecord;
@@ -27,6 +28,8 @@ use super::trailer::EndRecord;
 pub struct LogWriter {
     thread: JoinHandle<Result<LogSummary, LogError>>,
     stop: Arc<AtomicBool>,
+    /// `None` when it is another sink.
+    file: Option<LogFile>,
 }
 
 /// The datapath's end of the log of one lane.
@@ -81,9 +84,27 @@ impl LogWriter {
         header: &Header,
         ring: usize,
     ) -> Result<(Self, [Vec<LogSender>; 2]), LogError> {
-        let file =
-            open(path, true).map_err(|error| LogError::Create { path: path.to_owned(), error })?;
-        Self::start(file, header, ring)
+        let failed = |error| LogError::Create { path: path.to_owned(), error };
+        let file = open(path).and_then(LogFile::new).map_err(failed)?;
+        let (writer, senders) = Self::held(file, header, ring)?;
+        writer.begin().map(|()| (writer, senders))
+    }
+
+    /// The same, but all of it is held until [`LogWriter::begin`].
+    pub(crate) fn held(
+        file: LogFile,
+        header: &Header,
+        ring: usize,
+    ) -> Result<(Self, [Vec<LogSender>; 2]), LogError> {
+        let (writer, senders) = Self::start(file.clone(), header, ring)?;
+        file.bound();
+        Ok((Self { file: Some(file), ..writer }, senders))
+    }
+
+    /// The run has started: what an earlier one has left in the file is gone. Until then, and when
+    /// this fails, the file is as it was.
+    pub(crate) fn begin(&self) -> Result<(), LogError> {
+        self.file.as_ref().map_or(Ok(()), LogFile::begin)
     }
 
     /// The same with any sink.
@@ -106,7 +127,7 @@ impl LogWriter {
             .name("log".to_owned())
             .spawn(move || worker.run())
             .map_err(LogError::Thread)?;
-        Ok((Self { thread, stop }, senders))
+        Ok((Self { thread, stop, file: None }, senders))
     }
 
     /// Writes what is left and the trailer. The senders must have been finished before: what
@@ -118,13 +139,13 @@ impl LogWriter {
     }
 }
 
-/// Opens a file for output, made where it is missing, `emptied` where it is not. A fifo that
+/// Opens a file for output, made where it is missing and not emptied where it is not. A fifo that
 /// nobody reads is an error, where to wait for a reader could last for ever.
-pub(crate) fn open(path: &Path, emptied: bool) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)
         .create(true)
-        .truncate(emptied)
+        .truncate(false)
         .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .open(path)
 }

@@ -1,5 +1,6 @@
-//! Where the results go: opened and locked before anything is started, touched only once the run is
-//! started, and whole or not there at its end.
+//! Where the results go: opened and locked before anything is started, touched only once the run has
+//! started (its links and its peer are up and the log has its beginning), and whole or not there at
+//! its end.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -12,14 +13,14 @@ use punctual_measure::report::{queues, text};
 use super::inputs::Inputs;
 use crate::cli::RunOptions;
 use crate::failure::Failure;
-use crate::log;
+use crate::log::{self, LogFile};
 
 /// Report and log of a run. In this order: [`Outputs::open`], [`Outputs::begin`],
 /// [`Outputs::write`]. Dropped before the run began, it leaves every file as it found it.
 #[derive(Debug)]
 pub(super) struct Outputs {
     report: Option<ReportTo>,
-    /// Held, for the lock on it; the log is written through a descriptor of its own.
+    /// Written by the log's thread, through [`Outputs::log`].
     log: Option<Output>,
     begun: bool,
 }
@@ -58,7 +59,13 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// The run starts: what an earlier one has left is gone. The log is emptied by its writer.
+    /// The file of the log, for its writer.
+    pub(super) fn log(&self) -> io::Result<Option<LogFile>> {
+        let log = self.log.as_ref();
+        log.map(|output| output.file.try_clone().and_then(LogFile::new)).transpose()
+    }
+
+    /// The run has started, and the log is begun: what an earlier one has left is gone.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         self.begun = true;
         match &self.report {
@@ -101,8 +108,8 @@ impl Drop for Outputs {
             Some(ReportTo::Stdout) | None => None,
         };
         for output in report.into_iter().chain(&self.log).filter(|output| output.made) {
-            // What cannot be removed is empty.
-            let _ = fs::remove_file(&output.path);
+            // What cannot be removed is empty. A link that was there stays.
+            let _ = fs::canonicalize(&output.path).and_then(fs::remove_file);
         }
     }
 }
@@ -112,7 +119,7 @@ impl Output {
         let refused =
             |error| Failure::usage(format!("{option}: cannot create {}: {error}", path.display()));
         let made = !path.exists();
-        let file = log::open(path, false).map_err(refused)?;
+        let file = log::open(path).map_err(refused)?;
         let found = file.metadata().map_err(refused)?;
         if let Some(place) = inputs.place_of(&found) {
             let name = path.display();
@@ -223,6 +230,9 @@ mod tests {
         fs::write(place.0.join("old"), "kept").unwrap();
         drop(open(&place, "old", "new").unwrap());
         assert_eq!((place.read("old").as_deref(), place.read("new")), (Some("kept"), None));
+        std::os::unix::fs::symlink("missing", place.0.join("link")).unwrap();
+        drop(open(&place, "old", "link").unwrap());
+        assert!(place.0.join("link").is_symlink() && !place.0.join("missing").exists());
         open(&place, "nowhere/report", "old").unwrap_err();
         open(&place, "nowhere/report", "new").unwrap_err();
         assert_eq!((place.read("old").as_deref(), place.read("new")), (Some("kept"), None));

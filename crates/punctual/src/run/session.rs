@@ -57,9 +57,7 @@ pub(super) fn run(
     Probe::run(&request.faults).map_err(|lack| refused(&lack, &lack.remedy()))?;
     let directory = RunDirectory::claim(&request.base, request.options.name.as_deref())?;
     let session = Session::open(request, &entered, directory)?;
-    // Nothing can be refused any more.
-    outputs.begin().context("cannot empty the report")?;
-    session.run(signals).map_err(|error| match error.downcast_ref::<Interrupted>() {
+    session.run(signals, outputs).map_err(|error| match error.downcast_ref::<Interrupted>() {
         Some(Interrupted(signal)) => Failure::Interrupted(*signal),
         None => Failure::Own(error),
     })
@@ -131,13 +129,18 @@ impl<'a> Session<'a> {
         Ok(Self { request, processes, gate, sockets, lab, directory, support })
     }
 
-    fn run(self, signals: &SignalFd) -> Result<Finished> {
+    fn run(self, signals: &SignalFd, outputs: &mut Outputs) -> Result<Finished> {
         let beginning = Beginning::now();
         let (request, support) = (self.request, self.support);
         let (receive_buffer, name) = (self.gate.receive_buffer, self.directory.name().to_owned());
         self.tell_costs();
-        let (writer, logs) = self.open_log(beginning.monotonic)?.unzip();
-        let observed = self.operate(signals, &beginning, logs)?;
+        let (writer, logs) = self.open_log(outputs, beginning.monotonic)?.unzip();
+        let begin = || {
+            // The log first: the disk may have no room for it.
+            writer.as_ref().map_or(Ok(()), LogWriter::begin)?;
+            outputs.begin().context("cannot empty the report")
+        };
+        let observed = self.operate(signals, &beginning, logs, begin)?;
         let log = writer.map(LogWriter::finish).transpose()?;
 
         let (directions, lateness) = observed.directions();
@@ -149,12 +152,14 @@ impl<'a> Session<'a> {
         Ok(Finished { status: observed.ended.status, report })
     }
 
-    /// Moves packets from the first process to the last.
+    /// Moves packets from the first process to the last. Calls `begin` when nothing but the command
+    /// remains to be started.
     fn operate(
         mut self,
         signals: &SignalFd,
         beginning: &Beginning,
         logs: Option<ByLane<LogSender>>,
+        begin: impl FnOnce() -> Result<()>,
     ) -> Result<Observed> {
         let start = beginning.monotonic;
         let (options, links) = (self.request.options, &self.request.links);
@@ -188,11 +193,9 @@ impl<'a> Session<'a> {
         let seed = self.request.seed;
         let witness = options.witness.then(|| RunWitness::start(&self.lab, &links.up, seed));
         let witness = witness.transpose()?;
+        begin()?;
         run_command(&mut supervisor, self.request)?;
-        let testimony = match witness {
-            Some(witness) => witness.stop(&mut supervisor)?,
-            None => None,
-        };
+        let testimony = witness.map_or(Ok(None), |witness| witness.stop(&mut supervisor))?;
         drain(&mut supervisor, &drivers, live, (links, options.quiet))?;
 
         // The link is driven until nobody is left to send: so what it has not read is counted.
@@ -210,15 +213,19 @@ impl<'a> Session<'a> {
         Ok(Observed { drivers, directions, gate, devices, ended, testimony, tcp })
     }
 
-    fn open_log(&self, start: Instant) -> Result<Option<(LogWriter, ByLane<LogSender>)>> {
-        let Some(path) = &self.request.options.log else { return Ok(None) };
+    fn open_log(
+        &self,
+        outputs: &Outputs,
+        start: Instant,
+    ) -> Result<Option<(LogWriter, ByLane<LogSender>)>> {
+        let Some(file) = outputs.log().context("cannot open the log")? else { return Ok(None) };
         let made_from = (&self.request.links, self.request.seed);
         let header = |direction| self.gate.plan().header(direction, made_from, start);
         let [up, down] = Direction::BOTH.map(header);
         let offset = Offset::sample();
         let epoch = Epoch { monotonic_ns: 0, realtime_ns: offset.nanos.max(0).unsigned_abs() };
         let header = Header::new(self.directory.name(), epoch, up, down);
-        Ok(Some(LogWriter::create(path, &header, LogWriter::RING)?))
+        Ok(Some(LogWriter::held(file, &header, LogWriter::RING)?))
     }
 
     /// Says before the run what this machine will make it cost, and what to beware of in its traces.

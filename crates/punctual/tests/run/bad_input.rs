@@ -11,6 +11,7 @@ pub(crate) fn tests() -> Vec<Test> {
         an_output_that_is_in_use_is_refused,
         an_output_that_is_an_input_is_refused_and_kept,
         a_run_that_is_refused_leaves_the_results_of_another,
+        a_run_that_does_not_start_leaves_the_results_of_another,
         a_message_is_one_line_whatever_it_echoes,
         what_the_machine_refuses_is_told_apart_with_its_remedy,
     ]
@@ -284,6 +285,44 @@ fn a_run_that_is_refused_leaves_the_results_of_another() {
     }
     first.close_stdin();
     first.wait().report();
+}
+
+fn a_run_that_does_not_start_leaves_the_results_of_another() {
+    let peer = ["--peer", "exit 3", "--peer-port", "1234"];
+    let trace = (1..9_000).map(|ms| ms.to_string()).collect::<Vec<_>>().join("\n") + "\n";
+    let cases: [(&str, &[&str], &str); 3] = [
+        // The peer ends, which takes all that an earlier run has left.
+        ("log", &peer, "the peer ended"),
+        // The log has no room for its beginning, which is whole or not there.
+        ("/dev/full", &[], "cannot write the log"),
+        ("log", &["--up", "trace=in.tr"], "cannot write the log"),
+    ];
+    for (log, options, told) in cases {
+        for old in ["", "kept\n", &"of another\n".repeat(10_000)] {
+            let run = Run::new("").plain().options(options.iter().copied());
+            let files = ["report.json", "log"].map(|name| run.file(name));
+            for file in &files {
+                std::fs::write(file, old).expect("the directory is ours");
+            }
+            std::fs::write(run.file("in.tr"), &trace).expect("likewise");
+            // Less than the log's beginning takes with the trace.
+            let run = run.under("cd \"$T\"; ulimit -f 16", "").sh("touch started");
+            let ended = run.options(["--report", "report.json", "--log", log]).finish();
+            assert_eq!(ended.status, 125, "{options:?}: {}", ended.stderr);
+            assert!(ended.stderr.contains(told), "{told}: {}", ended.stderr);
+            assert!(!ended.file("started").exists(), "{options:?}");
+            for file in &files {
+                let kept = std::fs::read_to_string(file).expect("it was there");
+                assert!(kept == old, "{}: {} bytes", file.display(), kept.len());
+            }
+        }
+        let run = Run::new("").plain().options(options.iter().copied());
+        std::fs::write(run.file("in.tr"), &trace).expect("the directory is ours");
+        let run = run.under("cd \"$T\"; ulimit -f 16", "").sh("true");
+        let ended = run.options(["--report", "report.json", "--log", log]).finish();
+        assert_eq!(ended.status, 125, "{options:?}: {}", ended.stderr);
+        assert!(!ended.file("report.json").exists() && !ended.file("log").exists());
+    }
 }
 
 fn a_message_is_one_line_whatever_it_echoes() {

@@ -1,0 +1,199 @@
+//! The file of a run's log, which keeps what an earlier run has left until this one has started.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::blocks::Sink;
+use super::writer::LogError;
+
+/// Where a run's log goes. A clone is the same file: one is written by the log's thread, one begun
+/// by the run.
+///
+/// Until [`LogFile::begin`] what is written is held in memory, as no run may have started: its peer
+/// may not come up. What an earlier run has left in the file is then as it was.
+#[derive(Clone, Debug)]
+pub(crate) struct LogFile(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    begun: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    file: File,
+    /// A file in the usual sense; else a device or a fifo, which keeps nothing.
+    regular: bool,
+    /// For what is in the file; `None` where that may not be read.
+    old: Option<File>,
+    /// Written before the run has started, `None` since.
+    held: Option<Vec<u8>>,
+    /// Bytes that are held at most.
+    limit: usize,
+}
+
+impl LogFile {
+    /// `file` was opened for writing and not emptied.
+    pub(crate) fn new(file: File) -> io::Result<Self> {
+        let regular = file.metadata()?.is_file();
+        // By way of the descriptor, so that it is the same file whatever its name leads to by now.
+        let old = || File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
+        let old = if regular { old() } else { None };
+        let state = State { file, regular, old, held: Some(Vec::new()), limit: usize::MAX };
+        Ok(Self(Arc::new(Shared { state: Mutex::new(state), begun: Condvar::new() })))
+    }
+
+    /// The log's beginning is written, however long it is: of what follows little is held.
+    pub(super) fn bound(&self) {
+        let mut state = self.0.lock();
+        state.limit = state.held.as_ref().map_or(0, Vec::len).saturating_add(HELD);
+    }
+
+    /// The run has started: what is held takes the place of what was in the file. When that
+    /// fails, the file is as it was.
+    pub(super) fn begin(&self) -> Result<(), LogError> {
+        let mut state = self.0.lock();
+        let Some(held) = state.held.take() else { return Ok(()) };
+        if let Err(error) = state.replace(&held) {
+            state.held = Some(held);
+            return Err(LogError::Write(error));
+        }
+        self.0.begun.notify_all();
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Written in place rather than after emptying the file: what the disk or a limit then refuses
+    /// can be taken back, because the blocks that were there still are.
+    fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if !self.regular {
+            return self.file.write_all(bytes);
+        }
+        let (length, whole) = (self.file.metadata()?.len(), bytes.len() as u64);
+        let mut kept = Vec::new();
+        if let Some(old) = self.old.take() {
+            old.take(whole).read_to_end(&mut kept)?;
+        }
+        let written = self.file.write_all_at(bytes, 0).and_then(|()| self.file.set_len(whole));
+        written.inspect_err(|_| {
+            // What cannot be put back the disk has lost.
+            let _ = self.file.write_all_at(&kept, 0);
+            let _ = self.file.set_len(length);
+        })?;
+        self.file.seek(SeekFrom::Start(whole)).map(drop)
+    }
+}
+
+impl Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let full = |state: &mut State| {
+            let limit = state.limit;
+            state.held.as_ref().is_some_and(|held| held.len() >= limit)
+        };
+        let state = self.0.begun.wait_while(self.0.lock(), full);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        match &mut state.held {
+            Some(held) => {
+                held.extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            None => state.file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for LogFile {
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        let mut state = self.0.lock();
+        match &mut state.held {
+            Some(held) => held.cut(len),
+            None => state.file.cut(len),
+        }
+    }
+}
+
+/// Bytes that are held of what happens before the run has started, some 2,000,000 packets: a peer
+/// may send before it listens. When they are full the thread waits, and then the ring fills up.
+const HELD: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    struct Place(PathBuf);
+
+    impl Place {
+        fn with(name: &str, text: &str) -> Self {
+            let file = format!("punctual-{}-{name}.log", std::process::id());
+            let path = std::env::temp_dir().join(file);
+            std::fs::write(&path, text).unwrap();
+            Self(path)
+        }
+
+        fn text(&self) -> String {
+            std::fs::read_to_string(&self.0).unwrap()
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    fn open(path: &Path) -> LogFile {
+        LogFile::new(super::super::open(path).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_is_in_the_file_stays_until_the_run_has_begun() {
+        for old in ["", "of an earlier run, and longer than this one's", "old"] {
+            let place = Place::with("begun", old);
+            let log = open(&place.0);
+            let mut thread = log.clone();
+            thread.write_all(b"header").unwrap();
+            thread.cut(4).unwrap();
+            assert_eq!(place.text(), old);
+            log.begin().unwrap();
+            assert_eq!(place.text(), "head");
+            thread.write_all(b", packets").unwrap();
+            assert_eq!(place.text(), "head, packets");
+            thread.cut(6).unwrap();
+            thread.write_all(b"end").unwrap();
+            assert_eq!(place.text(), "head, end");
+        }
+    }
+
+    #[test]
+    fn what_is_held_is_bounded_behind_the_beginning() {
+        let place = Place::with("bounded", "");
+        let log = open(&place.0);
+        let mut thread = log.clone();
+        thread.write_all(&vec![0; HELD + 1]).unwrap();
+        log.bound();
+        thread.write_all(&vec![1; HELD]).unwrap();
+        let waiting = std::thread::spawn(move || thread.write_all(b"end").unwrap());
+        std::thread::park_timeout(std::time::Duration::from_millis(50));
+        assert!(!waiting.is_finished() && place.text().is_empty());
+        log.begin().unwrap();
+        waiting.join().unwrap();
+        assert_eq!(std::fs::metadata(&place.0).unwrap().len(), 2 * HELD as u64 + 4);
+    }
+}
