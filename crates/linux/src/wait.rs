@@ -35,6 +35,12 @@ pub fn readable(fd: BorrowedFd<'_>, span: Duration) -> io::Result<bool> {
     }
 }
 
+/// Waits until `fd` can be written or `span` has passed; true when it can be written (or has failed,
+/// which the next write tells).
+pub fn writable(fd: BorrowedFd<'_>, span: Duration) -> io::Result<bool> {
+    any_readable(&mut [PollFd::from_borrowed_fd(fd, PollFlags::OUT)], Some(span))
+}
+
 /// Waits until any of `fds` can be read or `span` has passed (`None`: for ever); true when one
 /// can. The descriptors' events tell which.
 pub fn any_readable(fds: &mut [PollFd<'_>], span: Option<Duration>) -> io::Result<bool> {
@@ -73,6 +79,7 @@ mod tests {
         let start = monotonic();
         let fd = std::os::fd::AsFd::as_fd(&socket);
         assert!(!readable(fd, Duration::from_millis(3)).unwrap());
+        assert!(writable(fd, Duration::from_millis(3)).unwrap());
         assert!(monotonic().since(start) >= Duration::from_millis(3));
     }
 }

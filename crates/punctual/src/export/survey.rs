@@ -113,7 +113,7 @@ impl Survey {
         let Some(trailer) = &self.trailer else {
             return Some(
                 "the log was cut off: the run was killed, goes on, or the disk had no \
-                         room left for the log's end"
+                         room left for the log's end, or its reader was gone or too slow"
                     .to_owned(),
             );
         };

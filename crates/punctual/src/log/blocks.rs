@@ -318,6 +318,8 @@ fn reason(error: &io::Error) -> String {
         io::ErrorKind::StorageFull => "the disk was full".to_owned(),
         // EFBIG: also the limit of a file system.
         io::ErrorKind::FileTooLarge => "files may not be larger (ulimit -f)".to_owned(),
+        io::ErrorKind::BrokenPipe => "the reader was gone".to_owned(),
+        io::ErrorKind::TimedOut => "the reader did not read on".to_owned(),
         io::ErrorKind::QuotaExceeded => "the disk quota was used up".to_owned(),
         _ => format!("writing failed ({error})"),
     }

@@ -4,9 +4,13 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use punctual_linux::clock::monotonic;
+use punctual_sched::Instant;
 
 use super::blocks::Sink;
+use super::pipe::Pipe;
 use super::writer::LogError;
 
 /// Where a run's log goes. A clone is the same file: one is written by the log's thread, one begun
@@ -21,6 +25,7 @@ pub(crate) struct LogFile(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     begun: Condvar,
+    ended: OnceLock<Instant>,
 }
 
 #[derive(Debug)]
@@ -44,7 +49,11 @@ impl LogFile {
         let old = || File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
         let old = if regular { old() } else { None };
         let state = State { file, regular, old, held: Some(Vec::new()), limit: usize::MAX };
-        Ok(Self(Arc::new(Shared { state: Mutex::new(state), begun: Condvar::new() })))
+        Ok(Self(Arc::new(Shared {
+            state: Mutex::new(state),
+            begun: Condvar::new(),
+            ended: OnceLock::new(),
+        })))
     }
 
     /// The log's beginning is written, however long it is: of what follows little is held.
@@ -65,6 +74,12 @@ impl LogFile {
         self.0.begun.notify_all();
         Ok(())
     }
+
+    /// The run has ended: from here on a reader that does not read is waited for only so long.
+    pub(super) fn end(&self) {
+        // Set once is enough.
+        let _ = self.0.ended.set(monotonic());
+    }
 }
 
 impl Shared {
@@ -78,7 +93,7 @@ impl State {
     /// can be taken back, because the blocks that were there still are.
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         if !self.regular {
-            return self.file.write_all(bytes);
+            return Pipe::write_last(&self.file, bytes);
         }
         let (length, whole) = (self.file.metadata()?.len(), bytes.len() as u64);
         let mut kept = Vec::new();
@@ -103,12 +118,14 @@ impl Write for LogFile {
         };
         let state = self.0.begun.wait_while(self.0.lock(), full);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        match &mut state.held {
+        let State { file, regular, held, .. } = &mut *state;
+        match held {
             Some(held) => {
                 held.extend_from_slice(bytes);
                 Ok(bytes.len())
             }
-            None => state.file.write(bytes),
+            None if *regular => file.write(bytes),
+            None => Pipe { file, ended: &self.0.ended }.write(bytes),
         }
     }
 

@@ -134,6 +134,7 @@ impl LogWriter {
     /// they send after this is lost uncounted.
     pub fn finish(self) -> Result<LogSummary, LogError> {
         self.stop.store(true, Ordering::Release);
+        self.file.iter().for_each(LogFile::end);
         self.thread.thread().unpark();
         self.thread.join().unwrap_or(Err(LogError::Panic))
     }

@@ -13,7 +13,7 @@ use punctual_measure::report::{queues, text};
 use super::inputs::Inputs;
 use crate::cli::RunOptions;
 use crate::failure::Failure;
-use crate::log::{self, LogFile};
+use crate::log::{self, LogFile, Pipe};
 
 /// Report and log of a run. In this order: [`Outputs::open`], [`Outputs::begin`],
 /// [`Outputs::write`]. Dropped before the run began, it leaves every file as it found it.
@@ -147,7 +147,7 @@ impl Output {
     /// All of `bytes` or, where that is a file, none of them.
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
         if !self.regular {
-            return (&self.file).write_all(bytes);
+            return Pipe::write_last(&self.file, bytes);
         }
         let written = match self.write_beside(bytes) {
             // Not ours to write in that directory, but the file is.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::harness::{Run, is_root, runtime_directory, started, udp_receiver, udp_sender};
+use serde_json::Value;
+
+use crate::harness::{Ended, Run, is_root, runtime_directory, started, udp_receiver, udp_sender};
 use crate::report::Report;
 use crate::support::Test;
 
@@ -15,6 +17,8 @@ pub(crate) fn tests() -> Vec<Test> {
         a_signal_ignored_at_the_start_stays_ignored,
         output_that_cannot_be_written_changes_no_result,
         a_limit_of_file_sizes_is_a_full_disk,
+        a_log_in_a_fifo_waits_for_its_reader,
+        a_fifo_that_is_not_read_tells_why_the_log_ends,
         a_report_that_finds_no_room_is_none,
         a_run_that_finds_no_room_for_its_lock_names_it,
         a_witness_of_a_link_that_lets_little_through_contradicts_nothing,
@@ -89,6 +93,49 @@ fn a_limit_of_file_sizes_is_a_full_disk() {
     let (_, ignored) = ended.stderr.split_once("SigIgn:").expect("grep finds it");
     let ignored = u64::from_str_radix(ignored.trim(), 16).expect("it is a mask");
     assert_eq!(ignored & 1 << 24, 0, "SIGXFSZ is ignored by the command: {ignored:x}");
+}
+
+/// A run whose log, some 200 kB, goes to a fifo that `reader` has as its input, in a directory
+/// where it finds `log`.
+fn into_fifo(reader: &str) -> Ended {
+    // A reader that waits for a writer counts as one: time to come that far.
+    let script = format!("cd \"$T\"; mkfifo fifo; ({reader}) <fifo >log 2>&1 & sleep 0.3");
+    Run::new("rate=1gbit")
+        .plain()
+        .under(&script, "")
+        .options(["--report", "report.json", "--log", "fifo"])
+        .peer(&udp_receiver("--idle 300ms"))
+        .sh(&udp_sender("--packets 20000 --duration 500ms --size 64"))
+        .finish()
+}
+
+fn a_log_in_a_fifo_waits_for_its_reader() {
+    let ended = into_fifo("sleep 1.5; cat");
+    let report = ended.report();
+    assert_eq!(report.run()["log"]["cause"], Value::Null, "{:#}", report.run());
+    assert_eq!(report.run()["log"]["lost_records"], 0, "{:#}", report.run());
+    // It may still be reading what is in the pipe.
+    let size = || std::fs::metadata(ended.file("log")).expect("it was made").len();
+    let bytes = report.run()["log"]["bytes"].as_u64().expect("it is a number");
+    for _ in 0..100 {
+        if size() < bytes {
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+    assert!(size() == bytes && bytes > 1 << 16, "{} of {bytes}", size());
+    ended.replays(&report);
+}
+
+fn a_fifo_that_is_not_read_tells_why_the_log_ends() {
+    for (reader, cause) in
+        [("head -c 9000", "the reader was gone"), ("sleep 15", "the reader did not read on")]
+    {
+        let ended = into_fifo(reader);
+        let report = ended.report();
+        assert_eq!(report.run()["log"]["cause"], cause, "{:#}", report.run());
+        let notes = report.json["verdict"]["notes"].to_string();
+        assert!(notes.contains("log_incomplete") && notes.contains(cause), "{notes}");
+    }
 }
 
 fn forty_starts_at_one_time_all_run() {
