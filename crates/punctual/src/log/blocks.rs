@@ -8,6 +8,7 @@ use punctual_sched::Instant;
 use punctual_sched::trace::Trace;
 
 use super::codec::Encoder;
+use super::file::Meddling;
 use super::frame::{FrameHead, Kind, MAGIC, VERSION};
 use super::header::{DirectionHeader, Header};
 use super::record::Record;
@@ -74,6 +75,14 @@ impl LogSummary {
     /// Why writing ended early, as the trailer tells it.
     pub fn cause(&self) -> Option<String> {
         self.error.as_ref().map(reason)
+    }
+
+    /// What was written is not there any more.
+    fn lose_all(&mut self) {
+        self.bytes = 0;
+        for (records, unwritten) in self.records.iter_mut().zip(&mut self.unwritten) {
+            *unwritten += std::mem::take(records);
+        }
     }
 }
 
@@ -183,14 +192,19 @@ impl<S: Sink> BlockWriter<S> {
             self.frame(Kind::Trailer, 0, &json(&trailer)?);
         }
         let late = self.error.take().or_else(|| self.sink.flush().err());
-        Ok(LogSummary {
+        let complete = trailer.complete && late.is_none();
+        let mut summary = LogSummary {
             bytes: self.written,
             records: [&trailer.up, &trailer.down]
                 .map(|end| end.each().map(|lane| lane.records).sum()),
             unwritten: [trailer.up.all_unwritten(), trailer.down.all_unwritten()],
-            complete: trailer.complete && late.is_none(),
+            complete,
             error: error.or(late),
-        })
+        };
+        if summary.error.as_ref().is_some_and(|error| Meddling::of(error).is_some()) {
+            summary.lose_all();
+        }
+        Ok(summary)
     }
 
     fn trailer(
@@ -314,6 +328,9 @@ fn json(value: &impl serde::Serialize) -> Result<Vec<u8>, LogError> {
 
 /// The end of a sentence that begins "not written because".
 fn reason(error: &io::Error) -> String {
+    if let Some(meddling) = Meddling::of(error) {
+        return meddling.to_string();
+    }
     match error.kind() {
         io::ErrorKind::StorageFull => "the disk was full".to_owned(),
         // EFBIG: also the limit of a file system.

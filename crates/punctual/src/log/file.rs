@@ -1,13 +1,15 @@
 //! The file of a run's log, which keeps what an earlier run has left until this one has started.
 
+use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use punctual_linux::clock::monotonic;
 use punctual_sched::Instant;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::blocks::Sink;
 use super::pipe::Pipe;
@@ -39,6 +41,31 @@ struct State {
     held: Option<Vec<u8>>,
     /// Bytes that are held at most.
     limit: usize,
+    /// Bytes in the file, as far as this has written them.
+    written: u64,
+    /// Names of the file when it was begun; some file systems tell none.
+    names: u64,
+}
+
+/// What another program did to a log while it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Meddling {
+    /// It has no name any more.
+    #[error("the file was removed")]
+    Removed,
+    /// It is shorter than what was written.
+    #[error("the file was truncated by another program")]
+    Truncated,
+    /// It is longer.
+    #[error("another program wrote into the file")]
+    Overwritten,
+}
+
+impl Meddling {
+    /// What `error` tells of, if it does.
+    pub(super) fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref().and_then(|inner| inner.downcast_ref()).copied()
+    }
 }
 
 impl LogFile {
@@ -48,7 +75,8 @@ impl LogFile {
         // By way of the descriptor, so that it is the same file whatever its name leads to by now.
         let old = || File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
         let old = if regular { old() } else { None };
-        let state = State { file, regular, old, held: Some(Vec::new()), limit: usize::MAX };
+        let held = Some(Vec::new());
+        let state = State { file, regular, old, held, limit: usize::MAX, written: 0, names: 0 };
         Ok(Self(Arc::new(Shared {
             state: Mutex::new(state),
             begun: Condvar::new(),
@@ -106,7 +134,32 @@ impl State {
             let _ = self.file.write_all_at(&kept, 0);
             let _ = self.file.set_len(length);
         })?;
-        self.file.seek(SeekFrom::Start(whole)).map(drop)
+        self.file.seek(SeekFrom::Start(whole))?;
+        // From now on at the end, wherever that is: in a file that somebody empties there is no
+        // hole, and its length tells.
+        fcntl_setfl(&self.file, fcntl_getfl(&self.file)? | OFlags::APPEND)?;
+        (self.written, self.names) = (whole, self.file.metadata()?.nlink());
+        Ok(())
+    }
+
+    /// Fails when the file is not as long as what was written to it.
+    fn unaltered(&self) -> io::Result<()> {
+        if !self.regular {
+            return Ok(());
+        }
+        match self.file.metadata()?.len().cmp(&self.written) {
+            Ordering::Less => Err(io::Error::other(Meddling::Truncated)),
+            Ordering::Equal => Ok(()),
+            Ordering::Greater => Err(io::Error::other(Meddling::Overwritten)),
+        }
+    }
+
+    /// Fails also when the file has lost its name: what is written to it nobody will read.
+    fn there(&self) -> io::Result<()> {
+        if self.regular && self.names > 0 && self.file.metadata()?.nlink() == 0 {
+            return Err(io::Error::other(Meddling::Removed));
+        }
+        self.unaltered()
     }
 }
 
@@ -118,29 +171,38 @@ impl Write for LogFile {
         };
         let state = self.0.begun.wait_while(self.0.lock(), full);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        let State { file, regular, held, .. } = &mut *state;
-        match held {
-            Some(held) => {
-                held.extend_from_slice(bytes);
-                Ok(bytes.len())
-            }
-            None if *regular => file.write(bytes),
-            None => Pipe { file, ended: &self.0.ended }.write(bytes),
+        if let Some(held) = &mut state.held {
+            held.extend_from_slice(bytes);
+            return Ok(bytes.len());
         }
+        state.unaltered()?;
+        let written = if state.regular {
+            state.file.write(bytes)?
+        } else {
+            Pipe { file: &state.file, ended: &self.0.ended }.write(bytes)?
+        };
+        state.written += written as u64;
+        Ok(written)
     }
 
+    /// The last call: fails when another program had its hands in the file.
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        let state = self.0.lock();
+        if state.held.is_none() { state.there() } else { Ok(()) }
     }
 }
 
 impl Sink for LogFile {
     fn cut(&mut self, len: u64) -> io::Result<()> {
         let mut state = self.0.lock();
-        match &mut state.held {
-            Some(held) => held.cut(len),
-            None => state.file.cut(len),
+        if let Some(held) = &mut state.held {
+            return held.cut(len);
         }
+        // Not as it was left: nothing may follow in it.
+        state.unaltered()?;
+        state.file.cut(len)?;
+        state.written = len;
+        Ok(())
     }
 }
 
@@ -196,6 +258,47 @@ mod tests {
             thread.write_all(b"end").unwrap();
             assert_eq!(place.text(), "head, end");
         }
+    }
+
+    /// A log of "head", begun, to which `alter` was done.
+    fn altered(name: &str, alter: impl FnOnce(&Path)) -> (Place, LogFile) {
+        let place = Place::with(name, "old");
+        let mut log = open(&place.0);
+        log.write_all(b"head").unwrap();
+        log.begin().unwrap();
+        log.flush().unwrap();
+        alter(&place.0);
+        (place, log)
+    }
+
+    #[test]
+    fn a_file_that_another_program_shortened_or_wrote_is_left_to_it() {
+        for (meddling, text) in [
+            (Meddling::Truncated, ""),
+            (Meddling::Truncated, "hea"),
+            (Meddling::Overwritten, "head and more"),
+        ] {
+            let (place, mut log) = altered("altered", |path| std::fs::write(path, text).unwrap());
+            let told = |result: io::Result<()>| Meddling::of(&result.unwrap_err()).unwrap();
+            assert_eq!(told(log.flush()), meddling);
+            assert_eq!(told(log.write_all(b", packets")), meddling);
+            assert_eq!(told(log.cut(4)), meddling);
+            assert_eq!(place.text(), text);
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_name_is_told_at_the_end_and_another_name_is_one() {
+        let (_place, mut log) = altered("removed", |path| std::fs::remove_file(path).unwrap());
+        log.write_all(b", packets").unwrap();
+        assert_eq!(Meddling::of(&log.flush().unwrap_err()), Some(Meddling::Removed));
+        let moved = |path: &Path| path.with_extension("moved");
+        let (place, mut log) = altered("named", |path| std::fs::rename(path, moved(path)).unwrap());
+        log.write_all(b", packets").unwrap();
+        log.flush().unwrap();
+        let text = std::fs::read_to_string(moved(&place.0)).unwrap();
+        std::fs::remove_file(moved(&place.0)).unwrap();
+        assert_eq!(text, "head, packets");
     }
 
     #[test]

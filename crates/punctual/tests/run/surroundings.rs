@@ -19,6 +19,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_limit_of_file_sizes_is_a_full_disk,
         a_log_in_a_fifo_waits_for_its_reader,
         a_fifo_that_is_not_read_tells_why_the_log_ends,
+        a_log_that_another_program_takes_away_is_noted,
         a_report_that_finds_no_room_is_none,
         a_run_that_finds_no_room_for_its_lock_names_it,
         a_witness_of_a_link_that_lets_little_through_contradicts_nothing,
@@ -135,6 +136,29 @@ fn a_fifo_that_is_not_read_tells_why_the_log_ends() {
         assert_eq!(report.run()["log"]["cause"], cause, "{:#}", report.run());
         let notes = report.json["verdict"]["notes"].to_string();
         assert!(notes.contains("log_incomplete") && notes.contains(cause), "{notes}");
+    }
+}
+
+fn a_log_that_another_program_takes_away_is_noted() {
+    let send = "\"$P\" traffic udp-send \"$PUNCTUAL_PEER:5001\" --packets 500 --duration 300ms";
+    for (script, cause, left) in [
+        (format!("{send}; rm \"$T/log\""), "the file was removed", None),
+        (format!("rm \"$T/log\"; {send}; : >\"$T/log\""), "the file was removed", Some(0)),
+        (format!("{send}; : >\"$T/log\"; {send}"), "the file was truncated", Some(0)),
+        (format!("{send}; sleep 0.3; : >\"$T/log\""), "the file was truncated", Some(0)),
+        (format!("{send}; echo >>\"$T/log\"; {send}"), "another program wrote", None),
+    ] {
+        let ended = Run::new("rate=1gbit").sh(&script).finish();
+        let report = ended.report();
+        let log = &report.run()["log"];
+        assert!(log["cause"].to_string().contains(cause), "{script}: {log}");
+        // Each packet's arrival and fate.
+        let lost = log["lost_records"].as_u64().expect("it is a number");
+        assert!(report.up.arrived > 0 && lost >= 2 * report.up.arrived, "{script}: {log}");
+        let notes = report.json["verdict"]["notes"].to_string();
+        assert!(notes.contains("log_incomplete") && notes.contains(cause), "{notes}");
+        let length = std::fs::metadata(ended.file("log")).ok().map(|found| found.len());
+        assert!(left.is_none() || length == left, "{script}: {length:?}");
     }
 }
 
