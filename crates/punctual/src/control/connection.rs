@@ -11,21 +11,35 @@ use rustix::event::PollFlags;
 
 /// Who answers lines.
 pub(crate) trait Answers {
-    /// Answers a line, without its end, that was read at `asked`: appends one line to `out`. `fds`
-    /// are the descriptors that came with it.
-    fn answer(&mut self, line: &[u8], fds: Vec<OwnedFd>, asked: Instant, out: &mut Vec<u8>);
+    /// A line whose answer waits for what is done on another thread; given up when it is dropped.
+    type Pending;
+
+    /// Answers a line, without its end, that was read at `asked`: appends one line to `out`, unless
+    /// it is pending. `fds` are the descriptors that came with it.
+    fn answer(
+        &mut self,
+        line: &[u8],
+        fds: Vec<OwnedFd>,
+        asked: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<Self::Pending>;
+
+    /// Answers what was pending, or gives it back where it still is.
+    fn resume(&mut self, pending: Self::Pending, out: &mut Vec<u8>) -> Option<Self::Pending>;
 
     /// The same where no line can be carried out.
     fn refuse(&mut self, problem: &str, out: &mut Vec<u8>);
 }
 
-/// A connection. Its memory is bounded: a line of [`Connection::LONGEST_LINE`] bytes, what one read
-/// brings, and [`Connection::MOST_UNREAD`] bytes of answers besides the last one. It holds at most twice
+/// A connection. Its memory is bounded: a line of [`LONGEST_LINE`] bytes, what one read
+/// brings, and [`MOST_UNREAD`] bytes of answers besides the last one. It holds at most twice
 /// [`memfd::MOST_FDS`] descriptors of the client's.
 ///
 /// In each round of the server: [`Connection::transfer`], then [`Connection::serve`].
+///
+/// Answers keep the order of the lines: while one is pending, no other is read or answered.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct Connection<P> {
     stream: UnixStream,
     input: Vec<u8>,
     /// Where the first line of `input` ends.
@@ -34,6 +48,8 @@ pub(super) struct Connection {
     fds: Vec<(usize, OwnedFd)>,
     /// The rest of a line that was too long is passed over.
     skipping: bool,
+    /// The line before them, whose answer takes its time.
+    pending: Option<P>,
     output: Vec<u8>,
     /// Nothing more will come.
     ended: bool,
@@ -47,16 +63,7 @@ pub(super) struct Connection {
     unread: Option<Instant>,
 }
 
-impl Connection {
-    /// Of a line, bytes without its end. The longest change there is fits, with room for its names.
-    pub(super) const LONGEST_LINE: usize = 640 << 10;
-    /// Bytes of answers that are kept for a client; as long as there are more, none of its lines is
-    /// answered and nothing is read.
-    pub(super) const MOST_UNREAD: usize = 64 << 10;
-    /// How long a line may take from its beginning to its end, and a client to take some of its
-    /// answers: then it is cut off.
-    pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-
+impl<P> Connection<P> {
     /// A client that was let in; `now` is any time.
     pub(super) fn new(stream: UnixStream, now: Instant) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
@@ -66,6 +73,7 @@ impl Connection {
             end: None,
             fds: Vec::new(),
             skipping: false,
+            pending: None,
             output: Vec::new(),
             ended: false,
             closed: false,
@@ -88,19 +96,30 @@ impl Connection {
         self.end.is_some() && self.may_answer()
     }
 
+    /// Whether a line was begun to be answered and is not over.
+    pub(super) fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
     /// When the client is cut off unless something comes or is taken before.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let since = self.begun.into_iter().chain(self.unread).min();
-        since.map(|since| since + Self::PATIENCE)
+        since.map(|since| since + PATIENCE)
     }
 
     /// Whether it can be forgotten.
     pub(super) fn is_over(&self) -> bool {
-        self.closed || self.ended && self.input.is_empty() && self.output.is_empty()
+        let idle = self.input.is_empty() && self.output.is_empty() && self.pending.is_none();
+        self.closed || self.ended && idle
     }
 
-    /// Writes what is waiting, and reads once where there is room.
-    pub(super) fn transfer(&mut self, now: Instant) {
+    /// Writes what is waiting, and reads once where there is room; `events` are what the wait found.
+    ///
+    /// Where a line is pending and the client has gone, not only ended its own side, that is over.
+    pub(super) fn transfer(&mut self, events: PollFlags, now: Instant) {
+        if self.is_pending() && events.intersects(PollFlags::HUP | PollFlags::ERR) {
+            return self.close();
+        }
         self.write(now);
         if self.may_read() {
             self.read(now);
@@ -108,15 +127,24 @@ impl Connection {
     }
 
     /// Has up to `share` lines answered, so that a client with many keeps nobody waiting.
-    pub(super) fn serve(&mut self, share: usize, now: Instant, answers: &mut dyn Answers) {
+    pub(super) fn serve(
+        &mut self,
+        share: usize,
+        now: Instant,
+        answers: &mut dyn Answers<Pending = P>,
+    ) {
+        if let Some(pending) = self.pending.take() {
+            self.pending = answers.resume(pending, &mut self.output);
+        }
         for _ in 0..share {
             let Some(end) = self.end.filter(|_| self.may_answer()) else { break };
             let fds = self.take_fds(end);
             if !std::mem::take(&mut self.skipping) {
                 match self.input[..end].trim_ascii() {
                     [] => {}
-                    line if end <= Self::LONGEST_LINE => {
-                        answers.answer(line, fds, self.read_at, &mut self.output);
+                    line if end <= LONGEST_LINE => {
+                        let output = &mut self.output;
+                        self.pending = answers.answer(line, fds, self.read_at, output);
                     }
                     _ => answers.refuse(&too_long(), &mut self.output),
                 }
@@ -126,13 +154,13 @@ impl Connection {
             self.find_end(0);
         }
         if self.end.is_none() && self.may_answer() {
-            self.look_at_rest(answers);
+            self.look_at_rest(now, answers);
         }
         self.write(now);
     }
 
     /// Cuts off a client that has kept something unfinished for too long.
-    pub(super) fn check(&mut self, now: Instant, answers: &mut dyn Answers) {
+    pub(super) fn check(&mut self, now: Instant, answers: &mut dyn Answers<Pending = P>) {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
@@ -144,8 +172,8 @@ impl Connection {
     }
 
     /// The beginning of a line, which may be too long already, or the last that will come of it.
-    fn look_at_rest(&mut self, answers: &mut dyn Answers) {
-        if self.input.len() > Self::LONGEST_LINE && !self.skipping {
+    fn look_at_rest(&mut self, now: Instant, answers: &mut dyn Answers<Pending = P>) {
+        if self.input.len() > LONGEST_LINE && !self.skipping {
             answers.refuse(&too_long(), &mut self.output);
             self.skipping = true;
         }
@@ -156,11 +184,12 @@ impl Connection {
             (self.input, self.fds) = (Vec::new(), Vec::new());
         }
         let begun = !self.ended && (self.skipping || !self.input.is_empty());
-        self.begun = begun.then(|| self.begun.unwrap_or(self.read_at));
+        // From now on, not since it came: it may have waited for a line that was pending.
+        self.begun = begun.then(|| self.begun.unwrap_or(now));
     }
 
     fn may_answer(&self) -> bool {
-        !self.closed && self.output.len() < Self::MOST_UNREAD
+        !self.closed && !self.is_pending() && self.output.len() < MOST_UNREAD
     }
 
     fn may_read(&self) -> bool {
@@ -221,44 +250,78 @@ impl Connection {
     fn close(&mut self) {
         self.closed = true;
         (self.input, self.output, self.fds) = (Vec::new(), Vec::new(), Vec::new());
-        (self.end, self.begun, self.unread) = (None, None, None);
+        (self.end, self.begun, self.unread, self.pending) = (None, None, None, None);
     }
 }
 
-impl AsFd for Connection {
+impl<P> AsFd for Connection<P> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
 }
 
 fn too_long() -> String {
-    format!("the line is longer than {} bytes", Connection::LONGEST_LINE)
+    format!("the line is longer than {LONGEST_LINE} bytes")
 }
 
 fn is_for_now(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
+/// Of a line, bytes without its end. The longest change there is fits, with room for its names.
+const LONGEST_LINE: usize = 640 << 10;
+/// Bytes of answers that are kept for a client; as long as there are more, none of its lines is
+/// answered and nothing is read.
+const MOST_UNREAD: usize = 64 << 10;
+/// How long a line may take from its beginning to its end, and a client to take some of its
+/// answers: then it is cut off.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of one read: some hundred changes.
 const READ: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_linux::wait::any_readable;
+    use rustix::event::PollFd;
     use std::io::Read;
+    use std::rc::Rc;
 
     /// Answers each line with its length; refusals are told.
     struct Lengths {
         asked: Vec<Instant>,
         /// Descriptors with each line.
         fds: Vec<usize>,
+        /// What is told to be pending is over.
+        over: bool,
     }
 
     impl Answers for Lengths {
-        fn answer(&mut self, line: &[u8], fds: Vec<OwnedFd>, asked: Instant, out: &mut Vec<u8>) {
+        type Pending = Rc<str>;
+
+        fn answer(
+            &mut self,
+            line: &[u8],
+            fds: Vec<OwnedFd>,
+            asked: Instant,
+            out: &mut Vec<u8>,
+        ) -> Option<Rc<str>> {
             self.asked.push(asked);
             self.fds.push(fds.len());
-            out.extend_from_slice(format!("{}\n", line.len()).as_bytes());
+            let answer = format!("{}\n", line.len());
+            if line.starts_with(b"later") {
+                return Some(answer.into());
+            }
+            out.extend_from_slice(answer.as_bytes());
+            None
+        }
+
+        fn resume(&mut self, pending: Rc<str>, out: &mut Vec<u8>) -> Option<Rc<str>> {
+            if !self.over {
+                return Some(pending);
+            }
+            out.extend_from_slice(pending.as_bytes());
+            None
         }
 
         fn refuse(&mut self, problem: &str, out: &mut Vec<u8>) {
@@ -268,7 +331,7 @@ mod tests {
 
     struct Pair {
         client: UnixStream,
-        connection: Connection,
+        connection: Connection<Rc<str>>,
         answers: Lengths,
         now: Instant,
     }
@@ -281,7 +344,7 @@ mod tests {
             Self {
                 client,
                 connection,
-                answers: Lengths { asked: Vec::new(), fds: Vec::new() },
+                answers: Lengths { asked: Vec::new(), fds: Vec::new(), over: false },
                 now: Instant::ZERO,
             }
         }
@@ -303,7 +366,8 @@ mod tests {
 
         fn round(&mut self) {
             self.now = self.now + Duration::from_micros(1);
-            self.connection.transfer(self.now);
+            let events = events(&self.connection);
+            self.connection.transfer(events, self.now);
             self.connection.serve(4, self.now, &mut self.answers);
             self.connection.check(self.now, &mut self.answers);
         }
@@ -326,6 +390,13 @@ mod tests {
             self.now = self.now + span;
             self.round();
         }
+    }
+
+    /// What a wait that does not wait finds.
+    fn events<P>(connection: &Connection<P>) -> PollFlags {
+        let mut fds = [PollFd::new(connection, connection.interest())];
+        any_readable(&mut fds, Some(Duration::ZERO)).unwrap();
+        fds[0].revents()
     }
 
     #[test]
@@ -356,8 +427,8 @@ mod tests {
     fn the_longest_line_is_answered_and_a_longer_one_is_passed_over() {
         let mut pair = Pair::new();
         for (length, answer) in [
-            (Connection::LONGEST_LINE, "655360\n"),
-            (Connection::LONGEST_LINE + 1, "refused: the line is longer than 655360 bytes\n"),
+            (LONGEST_LINE, "655360\n"),
+            (LONGEST_LINE + 1, "refused: the line is longer than 655360 bytes\n"),
             (1 << 20, "refused: the line is longer than 655360 bytes\n"),
         ] {
             let mut line = vec![b'x'; length];
@@ -390,9 +461,50 @@ mod tests {
         assert!(pair.answers.fds[5] >= memfd::MOST_FDS);
         assert_eq!((pair.answers.fds.len(), pair.answers.fds[6]), (7, none));
         assert_eq!(pair.connection.fds.len(), 1);
-        let long = vec![b'x'; Connection::LONGEST_LINE + 1];
+        let long = vec![b'x'; LONGEST_LINE + 1];
         pair.send(&long);
         assert!(pair.connection.fds.is_empty(), "those of a line that is passed over are closed");
+    }
+
+    #[test]
+    fn lines_behind_one_that_is_pending_wait_for_it_and_keep_their_order() {
+        let mut pair = Pair::new();
+        pair.send(b"a\nlater\nbb\nlater.\nhalf");
+        assert_eq!(pair.received(), "1\n");
+        assert!(!pair.connection.is_ready(), "nobody turns round and round for it");
+        pair.client.write_all(b" and half\n").unwrap();
+        pair.settle();
+        pair.after(Duration::from_secs(3_600));
+        assert!(pair.connection.is_pending() && !pair.connection.is_over());
+        assert_eq!((pair.received(), pair.answers.asked.len()), (String::new(), 2));
+        pair.answers.over = true;
+        pair.settle();
+        assert_eq!(pair.received(), "5\n2\n6\n13\n");
+        assert!(!pair.connection.is_over());
+    }
+
+    #[test]
+    fn a_client_that_only_ends_its_own_side_gets_what_is_pending() {
+        let mut pair = Pair::new();
+        pair.send(b"later\na\n");
+        pair.client.shutdown(std::net::Shutdown::Write).unwrap();
+        pair.settle();
+        pair.answers.over = true;
+        pair.settle();
+        assert_eq!(pair.received(), "5\n1\n");
+        assert!(pair.connection.is_over());
+    }
+
+    #[test]
+    fn what_is_pending_ends_with_its_client() {
+        let mut pair = Pair::new();
+        pair.send(b"later\na\n");
+        let given_up = Rc::downgrade(pair.connection.pending.as_ref().unwrap());
+        let (other, _) = UnixStream::pair().unwrap();
+        drop(std::mem::replace(&mut pair.client, other));
+        pair.round();
+        assert!(pair.connection.is_over() && given_up.upgrade().is_none());
+        assert_eq!(pair.answers.asked.len(), 1);
     }
 
     #[test]
@@ -412,7 +524,7 @@ mod tests {
         (&client).write_all(b"{\"set\":{\"up.rate\":\"10m").unwrap();
         drop(client);
         for _ in 0..3 {
-            connection.transfer(now);
+            connection.transfer(events(&connection), now);
             connection.serve(4, now, &mut answers);
         }
         assert!(connection.is_over());
@@ -442,7 +554,7 @@ mod tests {
             }
             pair.send(&vec![b'x'; 200_000]);
             pair.after(Duration::from_secs(1));
-            assert!(pair.connection.input.len() <= Connection::LONGEST_LINE + READ);
+            assert!(pair.connection.input.len() <= LONGEST_LINE + READ);
         }
         assert!(pair.connection.is_over());
     }
@@ -461,10 +573,10 @@ mod tests {
             pair.round();
         }
         pair.settle();
-        let most = Connection::MOST_UNREAD + 100;
+        let most = MOST_UNREAD + 100;
         assert!(sent > 0 && pair.connection.output.len() <= most);
         assert!(!pair.connection.interest().contains(PollFlags::IN));
-        pair.after(Connection::PATIENCE);
+        pair.after(PATIENCE);
         assert!(pair.connection.is_over());
     }
 

@@ -2,6 +2,7 @@
 //!
 //! `run` starts a [`Server`] with a [`Service`] for its links; commands reach it as a [`Client`].
 
+mod bell;
 mod client;
 mod connection;
 mod handed;

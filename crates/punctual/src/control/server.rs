@@ -1,34 +1,40 @@
 //! The thread that listens at a run's control socket.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use punctual_linux::clock::monotonic;
 use punctual_linux::wait;
 use punctual_sched::{Duration, Instant};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::event::{PollFd, PollFlags};
 
+use super::bell::Bell;
 use super::connection::{Answers, Connection};
 
 /// A listening thread. It has the ordinary policy of the thread that starts it, and waits in one
 /// `poll(2)` for everybody: a client can keep the others waiting for its share of lines at most.
 #[derive(Debug)]
 pub(crate) struct Server<A> {
-    stop: Arc<OwnedFd>,
+    stop: Bell,
     thread: JoinHandle<A>,
 }
 
-impl<A: Answers + Send + 'static> Server<A> {
-    /// Serves whoever connects to `listener`, which must not block.
-    pub(crate) fn start(listener: UnixListener, answers: A) -> Result<Self> {
-        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let stop = Arc::new(stop);
-        let rounds =
-            Rounds { listener, stop: Arc::clone(&stop), connections: Vec::new(), deaf_until: None };
+impl<A: Answers<Pending: Send> + Send + 'static> Server<A> {
+    /// Serves whoever connects to `listener`, which must not block. `answers` makes who answers, with
+    /// the bell to ring when something that is pending may be over.
+    pub(crate) fn start(listener: UnixListener, answers: impl FnOnce(Bell) -> A) -> Result<Self> {
+        let (stop, over) = (Bell::new()?, Bell::new()?);
+        let answers = answers(over.clone());
+        let rounds = Rounds {
+            listener,
+            stop: stop.clone(),
+            over,
+            connections: Vec::new(),
+            deaf_until: None,
+        };
         let thread =
             Builder::new().name("control".to_owned()).spawn(move || rounds.run(answers)).context(
                 "cannot start the control socket's thread; raise the limit of processes",
@@ -36,33 +42,35 @@ impl<A: Answers + Send + 'static> Server<A> {
         Ok(Self { stop, thread })
     }
 
-    /// Closes the socket and all connections; a line that is being answered gets its answer.
+    /// Closes the socket and all connections; a line that is being answered gets its answer, and
+    /// what is pending is given up.
     pub(crate) fn stop(self) -> Result<A> {
-        // Fails only when the counter is full, and then it has been told already.
-        let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        self.stop.ring();
         self.thread.join().map_err(|_| anyhow!("the control socket's thread panicked: a bug"))
     }
 }
 
-struct Rounds {
+struct Rounds<P> {
     listener: UnixListener,
-    stop: Arc<OwnedFd>,
-    connections: Vec<Connection>,
+    stop: Bell,
+    /// Something that was pending may be over.
+    over: Bell,
+    connections: Vec<Connection<P>>,
     /// Nobody can be let in before: the process or the machine is out of descriptors.
     deaf_until: Option<Instant>,
 }
 
-impl Rounds {
-    fn run<A: Answers>(mut self, mut answers: A) -> A {
+impl<P> Rounds<P> {
+    fn run<A: Answers<Pending = P>>(mut self, mut answers: A) -> A {
         // An error of poll is a mistake of ours or the end of the machine's memory: without the
         // socket the run goes on as before.
         while let Ok(Ready { stopped: false, clients, listener }) = self.wait() {
             let now = monotonic();
-            for (connection, ready) in self.connections.iter_mut().zip(clients) {
-                if ready {
-                    connection.transfer(now);
+            for (connection, events) in self.connections.iter_mut().zip(clients) {
+                if !events.is_empty() {
+                    connection.transfer(events, now);
                 }
-                if ready || connection.is_ready() {
+                if !events.is_empty() || connection.is_ready() || connection.is_pending() {
                     connection.serve(SHARE, now, &mut answers);
                 }
                 connection.check(now, &mut answers);
@@ -79,18 +87,23 @@ impl Rounds {
         let now = monotonic();
         self.deaf_until = self.deaf_until.filter(|until| now < *until);
         let hears = if self.deaf_until.is_some() { PollFlags::empty() } else { PollFlags::IN };
-        let mut fds =
-            vec![PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&self.listener, hears)];
+        let mut fds = vec![
+            PollFd::new(&self.stop, PollFlags::IN),
+            PollFd::new(&self.over, PollFlags::IN),
+            PollFd::new(&self.listener, hears),
+        ];
         let clients = self.connections.iter();
         fds.extend(clients.map(|client| PollFd::new(client, client.interest())));
         wait::any_readable(&mut fds, self.patience(now))?;
-        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        let [stopped, listener] = [ready.next(), ready.next()].map(|ready| ready == Some(true));
-        Ok(Ready {
-            stopped,
-            listener: listener && self.deaf_until.is_none(),
-            clients: ready.collect(),
-        })
+        let mut events = fds.iter().map(PollFd::revents);
+        let [stopped, over, listener] = [events.next(), events.next(), events.next()]
+            .map(|events| events.is_some_and(|events| !events.is_empty()));
+        let clients = events.collect();
+        if over {
+            // Before it is looked at: what is over from now on rings again.
+            self.over.hush();
+        }
+        Ok(Ready { stopped, listener: listener && self.deaf_until.is_none(), clients })
     }
 
     /// How long nothing has to be done unless something comes.
@@ -103,7 +116,7 @@ impl Rounds {
     }
 
     /// Lets in one client a round.
-    fn accept(&mut self, now: Instant, answers: &mut dyn Answers) {
+    fn accept(&mut self, now: Instant, answers: &mut dyn Answers<Pending = P>) {
         match self.listener.accept() {
             Ok((stream, _)) if self.connections.len() < MOST_CLIENTS => {
                 self.connections.extend(Connection::new(stream, now).ok());
@@ -119,11 +132,11 @@ impl Rounds {
 struct Ready {
     stopped: bool,
     listener: bool,
-    /// For each connection.
-    clients: Vec<bool>,
+    /// Of each connection.
+    clients: Vec<PollFlags>,
 }
 
-fn turn_away(stream: &UnixStream, answers: &mut dyn Answers) {
+fn turn_away<P>(stream: &UnixStream, answers: &mut dyn Answers<Pending = P>) {
     let mut answer = Vec::new();
     answers.refuse(&format!("{MOST_CLIENTS} clients are connected already"), &mut answer);
     // A fresh socket has room for it, and a client that has gone does not miss it.
@@ -148,7 +161,9 @@ const DEAF: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::convert::Infallible;
     use std::io::{BufRead, BufReader, Read, Write};
+    use std::os::fd::OwnedFd;
     use std::path::PathBuf;
 
     use crate::control::socket;
@@ -160,10 +175,23 @@ mod tests {
     }
 
     impl Answers for Echo {
-        fn answer(&mut self, line: &[u8], _: Vec<OwnedFd>, _: Instant, out: &mut Vec<u8>) {
+        type Pending = Infallible;
+
+        fn answer(
+            &mut self,
+            line: &[u8],
+            _: Vec<OwnedFd>,
+            _: Instant,
+            out: &mut Vec<u8>,
+        ) -> Option<Infallible> {
             self.lines += 1;
             out.extend_from_slice(line);
             out.push(b'\n');
+            None
+        }
+
+        fn resume(&mut self, pending: Infallible, _: &mut Vec<u8>) -> Option<Infallible> {
+            match pending {}
         }
 
         fn refuse(&mut self, problem: &str, out: &mut Vec<u8>) {
@@ -182,7 +210,7 @@ mod tests {
                 std::env::temp_dir().join(format!("punctual-server-{}-{test}", std::process::id()));
             std::fs::create_dir(&directory).unwrap();
             let server =
-                Server::start(socket::listen(&directory).unwrap(), Echo::default()).unwrap();
+                Server::start(socket::listen(&directory).unwrap(), |_| Echo::default()).unwrap();
             Self { directory, server }
         }
 

@@ -10,8 +10,9 @@ use punctual_sched::{Change, ConfigError, Instant, LinkConfig};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::bell::Bell;
 use super::connection::Answers;
-use super::handed;
+use super::handed::{self, Reader, Reading};
 use super::request::{Request, Setting, Verb, shown};
 use crate::log::Direction;
 
@@ -121,15 +122,16 @@ impl RunFacts {
 pub(crate) struct Service<L> {
     run: RunFacts,
     links: L,
+    reader: Reader,
     /// Parameters as they were last seen, up first. They can have changed since by another way than
     /// the socket; the link itself checks every change again.
     known: [Option<LinkConfig>; 2],
 }
 
 impl<L: Links> Service<L> {
-    /// A service for the links of a run.
-    pub(crate) fn new(run: RunFacts, links: L) -> Self {
-        Self { run, links, known: [None, None] }
+    /// A service for the links of a run, which rings `bell` when a pending answer is over.
+    pub(crate) fn new(run: RunFacts, links: L, bell: Bell) -> Self {
+        Self { run, links, reader: Reader::new(bell), known: [None, None] }
     }
 
     fn carry_out(
@@ -137,17 +139,18 @@ impl<L: Links> Service<L> {
         verb: Verb,
         fds: Vec<OwnedFd>,
         asked: Instant,
-    ) -> Result<Value, ConfigError> {
+    ) -> Result<Done, ConfigError> {
         if let Verb::Follow(directions, Some(options)) = verb {
-            let trace = handed::trace(&options, fds)?;
-            return self.follow(&directions, Some(&(*options, trace)), asked);
+            let reading = self.reader.begin(&options, fds)?;
+            return Ok(Done::Later(Follow { id: None, directions, options, asked, reading }));
         }
         handed::none(&fds)?;
-        match verb {
+        let answer = match verb {
             Verb::Set(settings) => self.set(&settings, asked),
             Verb::Show(directions) => self.show(&directions),
             Verb::Follow(directions, _) => self.follow(&directions, None, asked),
-        }
+        };
+        answer.map(Done::Now)
     }
 
     /// Nothing is changed before all of it has been checked.
@@ -262,15 +265,49 @@ impl<L: Links> Service<L> {
     }
 }
 
+/// What a request comes to.
+enum Done {
+    Now(Value),
+    Later(Follow),
+}
+
+/// A request whose trace is being read.
+#[derive(Debug)]
+pub(crate) struct Follow {
+    id: Option<Value>,
+    directions: Vec<Direction>,
+    options: Box<TraceOptions>,
+    asked: Instant,
+    reading: Reading,
+}
+
 impl<L: Links> Answers for Service<L> {
-    fn answer(&mut self, line: &[u8], fds: Vec<OwnedFd>, asked: Instant, out: &mut Vec<u8>) {
+    type Pending = Follow;
+
+    fn answer(
+        &mut self,
+        line: &[u8],
+        fds: Vec<OwnedFd>,
+        asked: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<Follow> {
         let Request { id, verb } = Request::parse(line);
-        let done = verb.and_then(|verb| self.carry_out(verb, fds, asked));
-        let mut answer = done.unwrap_or_else(|error| refusal(&error));
-        if let (Some(id), Value::Object(answer)) = (id, &mut answer) {
-            answer.insert("id".to_owned(), id);
-        }
-        write(&answer, out);
+        let answer = match verb.and_then(|verb| self.carry_out(verb, fds, asked)) {
+            Ok(Done::Later(follow)) => return Some(Follow { id, ..follow }),
+            Ok(Done::Now(answer)) => Ok(answer),
+            Err(error) => Err(error),
+        };
+        write_with(id, answer, out);
+        None
+    }
+
+    fn resume(&mut self, follow: Follow, out: &mut Vec<u8>) -> Option<Follow> {
+        let Some(read) = follow.reading.outcome() else { return Some(follow) };
+        let Follow { id, directions, options, asked, .. } = follow;
+        let trace = read.map(|trace| (*options, trace));
+        let answer = trace.and_then(|trace| self.follow(&directions, Some(&trace), asked));
+        write_with(id, answer, out);
+        None
     }
 
     fn refuse(&mut self, problem: &str, out: &mut Vec<u8>) {
@@ -290,6 +327,15 @@ fn shown_problem(problem: &str) -> String {
     }
     let cut: String = problem.chars().take(LONGEST_PROBLEM).collect();
     cut + "..."
+}
+
+/// An answer or a refusal, with the request's `id`.
+fn write_with(id: Option<Value>, answer: Result<Value, ConfigError>, out: &mut Vec<u8>) {
+    let mut answer = answer.unwrap_or_else(|error| refusal(&error));
+    if let (Some(id), Value::Object(answer)) = (id, &mut answer) {
+        answer.insert("id".to_owned(), id);
+    }
+    write(&answer, out);
 }
 
 fn write(answer: &Value, out: &mut Vec<u8>) {
@@ -446,7 +492,7 @@ mod tests {
             lost: Cell::default(),
         };
         let facts = RunFacts::new("lab", &["sh", "-c", "true"].map(OsString::from), 7, start);
-        Service::new(facts, links)
+        Service::new(facts, links, Bell::new().unwrap())
     }
 
     fn ask(service: &mut Service<Virtual>, line: &str) -> Value {
@@ -455,7 +501,11 @@ mod tests {
 
     fn ask_with(service: &mut Service<Virtual>, line: &str, fds: Vec<OwnedFd>) -> Value {
         let mut out = Vec::new();
-        service.answer(line.as_bytes(), fds, Instant::from_nanos(1_004), &mut out);
+        let asked = Instant::from_nanos(1_004);
+        let mut pending = service.answer(line.as_bytes(), fds, asked, &mut out);
+        while let Some(follow) = pending {
+            pending = service.resume(follow, &mut out);
+        }
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.find('\n'), Some(text.len() - 1), "one line an answer");
         serde_json::from_str(&text).unwrap()
@@ -622,6 +672,26 @@ mod tests {
         assert_eq!(answer["applied"]["down"]["changed"], false);
         assert_eq!(config(&service, Up).trace_brief(), "none");
         assert_eq!(service.links.applied.get(), 2);
+    }
+
+    #[test]
+    fn a_link_is_changed_and_shown_while_a_trace_is_read_for_it() {
+        let mut service = service("rate=20mbit delay=30ms");
+        let line = br#"{"follow":{"direction":"both","trace":"t"},"id":"late"}"#;
+        let (fds, mut out) = (memfd("time,delay\n0s,5ms\n1s,6ms\n"), Vec::new());
+        let follow = service.answer(line, fds, Instant::from_nanos(1_001), &mut out).unwrap();
+        assert_eq!(out, b"");
+        assert_eq!(ask(&mut service, r#"{"set":{"down.jitter":"20ms"}}"#)["ok"], true);
+        assert_eq!(ask(&mut service, r#"{"show":{}}"#)["directions"]["up"]["trace"], Value::Null);
+        let mut pending = Some(follow);
+        while let Some(follow) = pending {
+            pending = service.resume(follow, &mut out);
+        }
+        // It is checked against what holds when it was read.
+        let answer: Value = serde_json::from_slice(&out).unwrap();
+        let told = (&answer["error"]["place"], &answer["id"]);
+        assert_eq!(told, (&"down.jitter".into(), &"late".into()), "{answer}");
+        assert_eq!(config(&service, Up).trace, None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(super) fn listen(
     let lanes = Direction::BOTH.map(|direction| drivers.remotes(direction).to_vec());
     let links = Remotes { lanes, means, traces: RefCell::default() };
     match socket::listen(directory) {
-        Ok(listener) => Server::start(listener, Service::new(facts, links)).map(Some),
+        Ok(listener) => Server::start(listener, |bell| Service::new(facts, links, bell)).map(Some),
         Err(error) => {
             let place = directory.display();
             crate::tell(format_args!(

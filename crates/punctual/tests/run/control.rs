@@ -434,6 +434,11 @@ impl Client {
 
     /// With descriptors, all in the request's own message.
     pub(crate) fn ask_with(&mut self, request: &str, fds: &[OwnedFd]) -> Value {
+        self.send_with(request, fds);
+        self.answer()
+    }
+
+    pub(crate) fn send_with(&mut self, request: &str, fds: &[OwnedFd]) {
         let line = format!("{request}\n");
         let fds: Vec<_> = fds.iter().map(OwnedFd::as_fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
@@ -441,10 +446,9 @@ impl Client {
         assert!(fds.is_empty() || control.push(SendAncillaryMessage::ScmRights(&fds)));
         let bytes = [IoSlice::new(line.as_bytes())];
         sendmsg(self.0.get_ref(), &bytes, &mut control, SendFlags::empty()).expect("it is sent");
-        self.answer()
     }
 
-    fn answer(&mut self) -> Value {
+    pub(crate) fn answer(&mut self) -> Value {
         let mut answer = String::new();
         self.0.read_line(&mut answer).expect("an answer comes");
         serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"))

@@ -2,11 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "these functions are tests, run by a runner of our own")]
 
 use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
 use punctual::log::{Departure, Direction, Entry, LogReader, Record};
+use punctual_linux::clock::monotonic;
 use punctual_linux::memfd::{self, SealedMemfd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use serde_json::Value;
@@ -24,6 +26,8 @@ pub(crate) fn tests() -> Vec<Test> {
         no_trace_that_is_played_loses_a_ping,
         a_trace_that_a_link_cannot_follow_is_refused_by_name,
         what_is_no_trace_is_refused_and_no_descriptor_stays_open,
+        a_trace_that_takes_long_to_read_keeps_nobody_waiting_and_ends_with_the_run,
+        a_trace_whose_client_dies_is_given_up,
         a_run_warns_of_its_traces_once,
         a_trace_that_has_ended_is_named_as_what_keeps_packets,
     ]
@@ -302,6 +306,53 @@ fn what_is_no_trace_is_refused_and_no_descriptor_stays_open() {
     assert_eq!(report.up.json["link"]["delay"], "1ms");
 }
 
+/// Neither other clients nor the end of the run.
+fn a_trace_that_takes_long_to_read_keeps_nobody_waiting_and_ends_with_the_run() {
+    let running = idle("rate=20mbit");
+    let mut reading = Client::of(running.name());
+    reading.send_with(FOLLOW, &[endless()]);
+    reading.send_with(r#"{"set":{"up.delay":"1ms"}}"#, &[]);
+    let mut queued = Client::of(running.name());
+    queued.send_with(FOLLOW, &[sealed("time_ns,rate_bps\n0,5000000\n")]);
+    let mut other = Client::of(running.name());
+    for _ in 0..20 {
+        assert_eq!(other.ask(r#"{"show":{}}"#)["ok"], true);
+        assert_eq!(other.ask(r#"{"set":{"up.loss":"1%"}}"#)["ok"], true);
+    }
+    for client in [&mut reading, &mut queued] {
+        client.stream().set_nonblocking(true).unwrap();
+        let heard = client.stream().read(&mut [0]).unwrap_err();
+        assert_eq!(heard.kind(), std::io::ErrorKind::WouldBlock, "it is still being read");
+    }
+    let begun = monotonic();
+    let report = end(running);
+    let took = monotonic().since(begun);
+    assert!(took.as_nanos() < 4_000_000_000, "it ended after {took:?}");
+    assert_eq!(report.up.json["changes"].as_array().map(Vec::len), Some(1));
+    assert_eq!(report.up.json["link"]["delay"], "0ms");
+}
+
+fn a_trace_whose_client_dies_is_given_up() {
+    let running = idle("rate=20mbit");
+    let mut other = Client::of(running.name());
+    let pid = number(&other.ask(r#"{"show":{}}"#)["run"]["pid"]);
+    let before = descriptors(pid);
+    let trace = endless();
+    for _ in 0..8 {
+        Client::of(running.name()).send_with(FOLLOW, &[trace.try_clone().unwrap()]);
+    }
+    let begun = monotonic();
+    let steps = sealed("# span=1s\ntime_ns,rate_bps\n0,5000000\n");
+    let mut last = Client::of(running.name());
+    assert_eq!(last.ask_with(FOLLOW, &[steps])["ok"], true);
+    // Each of those before it would take seconds.
+    let took = monotonic().since(begun);
+    assert!(took.as_nanos() < 8_000_000_000, "it was followed after {took:?}");
+    assert_eq!(descriptors(pid), before + 1);
+    let report = end(running);
+    assert_eq!(report.up.json["changes"].as_array().map(Vec::len), Some(1));
+}
+
 fn a_run_warns_of_its_traces_once() {
     let log =
         "0 0 59.8 10.7 120000 1000\n1 1000 59.8 10.7 248069 1000\n2 2000 59.8 10.7 240000 1000\n";
@@ -350,6 +401,13 @@ fn sealed(text: &str) -> OwnedFd {
     SealedMemfd::write("t", |out| out.write_all(text.as_bytes())).unwrap()
 }
 
+/// Lines without entries, which take seconds to be read.
+fn endless() -> OwnedFd {
+    let lines = vec![b'\n'; 1 << 20];
+    let write = |out: &mut dyn Write| (0..128).try_for_each(|_| out.write_all(&lines));
+    SealedMemfd::write("t", write).unwrap()
+}
+
 /// So many zeroes, which take no memory.
 fn hole(bytes: u64) -> OwnedFd {
     let fd = memfd_create("t", MemfdFlags::ALLOW_SEALING).unwrap();
@@ -358,4 +416,5 @@ fn hole(bytes: u64) -> OwnedFd {
     fd
 }
 
+const FOLLOW: &str = r#"{"follow":{"direction":"up","trace":"t","trace.start":"now"}}"#;
 const HOUR: u64 = 3_600_000_000_000;
