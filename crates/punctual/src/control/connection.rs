@@ -9,6 +9,8 @@ use punctual_linux::memfd;
 use punctual_sched::{Duration, Instant};
 use rustix::event::PollFlags;
 
+use super::handed::STRAY;
+
 /// Who answers lines.
 pub(crate) trait Answers {
     /// A line whose answer waits for what is done on another thread; given up when it is dropped.
@@ -141,7 +143,8 @@ impl<P> Connection<P> {
             let fds = self.take_fds(end);
             if !std::mem::take(&mut self.skipping) {
                 match self.input[..end].trim_ascii() {
-                    [] => {}
+                    [] if fds.is_empty() => {}
+                    [] => answers.refuse(STRAY, &mut self.output),
                     line if end <= LONGEST_LINE => {
                         let output = &mut self.output;
                         self.pending = answers.answer(line, fds, self.read_at, output);
@@ -464,6 +467,16 @@ mod tests {
         let long = vec![b'x'; LONGEST_LINE + 1];
         pair.send(&long);
         assert!(pair.connection.fds.is_empty(), "those of a line that is passed over are closed");
+    }
+
+    #[test]
+    fn a_descriptor_with_a_blank_line_is_refused() {
+        let mut pair = Pair::new();
+        for blank in [&b"\n"[..], b" \r\n"] {
+            memfd::send(&pair.client, blank, &pair.client).unwrap();
+            pair.send(b"\na\n");
+            assert_eq!(pair.received(), format!("refused: {STRAY}\n1\n"));
+        }
     }
 
     #[test]

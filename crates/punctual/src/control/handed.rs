@@ -147,7 +147,7 @@ fn refuse(problem: impl Into<String>) -> ConfigError {
 const LONGEST: u64 = 512 << 20;
 const PANICKED: &str = "the thread that reads traces panicked: a bug";
 /// What a descriptor with any other line is told.
-const STRAY: &str =
+pub(super) const STRAY: &str =
     "a descriptor came with it, expected one with a trace to follow only";
 
 #[cfg(test)]
