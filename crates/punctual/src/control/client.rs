@@ -7,10 +7,12 @@ use std::path::Path;
 
 use punctual_linux::clock::monotonic;
 use punctual_linux::memfd;
+use punctual_linux::wait::sleep_until;
 use punctual_sched::{Duration, Instant};
 use serde_json::Value;
 
 use super::socket;
+use crate::runtime;
 
 /// A connection to a run, one question after the other.
 #[derive(Debug)]
@@ -23,7 +25,9 @@ pub(crate) struct Client {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
     /// There is no socket.
-    #[error("it has no control socket: it is starting, or ending")]
+    #[error(
+        "it has no control socket: it is starting, or ending (try again), or could not make one"
+    )]
     NoSocket,
     /// There is one, and nobody listens.
     #[error("nobody listens at its control socket: it is ending, or was killed")]
@@ -48,9 +52,9 @@ pub(crate) enum AskError {
 }
 
 impl Client {
-    /// Connects to the run whose directory it is.
+    /// Connects to the run whose directory it is; one that is starting is given a moment for that.
     pub(crate) fn connect(directory: &Path) -> Result<Self, AskError> {
-        let stream = socket::connect(directory, monotonic() + PATIENCE)?;
+        let stream = reach(directory)?;
         stream.set_write_timeout(Some(std(PATIENCE)))?;
         Ok(Self { stream, input: Vec::new() })
     }
@@ -126,6 +130,29 @@ impl Client {
     }
 }
 
+/// Waits for the socket of a run that lives and has none yet.
+fn reach(directory: &Path) -> io::Result<UnixStream> {
+    let start = monotonic();
+    loop {
+        let now = monotonic();
+        match socket::connect(directory, now + PATIENCE) {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && now < start + STARTING
+                    && lives(directory) =>
+            {
+                sleep_until(now + POLL);
+            }
+            reached => return reached,
+        }
+    }
+}
+
+fn lives(directory: &Path) -> bool {
+    let running = directory.parent().and_then(|base| runtime::running(base).ok());
+    running.is_some_and(|running| running.iter().any(|run| run == directory))
+}
+
 fn std(span: Duration) -> std::time::Duration {
     std::time::Duration::from_nanos(span.as_nanos())
 }
@@ -146,5 +173,45 @@ impl From<io::Error> for AskError {
 
 /// A link's thread that is kept from running answers after 5 s that it does not.
 const PATIENCE: Duration = Duration::from_secs(12);
+/// From when a run has a name until it has a socket: some 0.1 s, and more on a busy machine.
+const STARTING: Duration = Duration::from_secs(1);
+/// Between two looks for the socket.
+const POLL: Duration = Duration::from_millis(10);
 /// Bytes: a hundred times what both directions take.
 const LONGEST_ANSWER: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::RunDirectory;
+    use std::fs;
+
+    #[test]
+    fn a_run_that_is_starting_is_waited_for_and_one_that_does_not_live_is_not() {
+        let name = format!("punctual-client-{}", std::process::id());
+        let base = std::env::temp_dir().join(name);
+        let run = RunDirectory::claim(&base, None).unwrap();
+        let (tell, begun) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let client = scope.spawn(|| {
+                tell.send(()).unwrap();
+                Client::connect(run.path())
+            });
+            begun.recv().unwrap();
+            sleep_until(monotonic() + Duration::from_millis(50));
+            let _listener = socket::listen(run.path()).unwrap();
+            client.join().unwrap().unwrap();
+        });
+        let start = monotonic();
+        fs::remove_file(run.path().join(socket::NAME)).unwrap();
+        let none = Client::connect(run.path()).unwrap_err();
+        assert!(none.to_string().contains("(try again)"), "{none}");
+        assert!(monotonic().since(start) >= STARTING, "it lives");
+        fs::remove_file(run.path().join("lock")).unwrap();
+        let start = monotonic();
+        assert!(matches!(Client::connect(run.path()), Err(AskError::NoSocket)));
+        assert!(monotonic().since(start) < STARTING, "nobody lives there");
+        drop(run);
+        fs::remove_dir_all(&base).unwrap();
+    }
+}
