@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use punctual_linux::memfd::SealedMemfd;
 use punctual_measure::units::visible;
-use punctual_sched::{Duration, LinkConfig};
+use punctual_sched::LinkConfig;
 use serde_json::{Map, Value, json};
 
 use crate::control::{Client, RunPlace, runs};
@@ -199,10 +199,11 @@ impl Part {
             })
         });
         let memfd = memfd.transpose().context("cannot put the trace into memory")?;
-        let patience = Duration::from_secs(PATIENCE);
-        let answer = client
-            .ask_with(&request, memfd.as_ref(), patience)
-            .map_err(|error| run.failed(&error))?;
+        let answer = match &memfd {
+            Some(trace) => client.ask_with(&request, trace),
+            None => client.ask(&request),
+        };
+        let answer = answer.map_err(|error| run.failed(&error))?;
         if answer["ok"] == true { Ok(answer) } else { Err(run.declined(&answer)) }
     }
 }
@@ -248,9 +249,6 @@ fn told(answer: &Value, file: Option<&OsStr>) -> String {
     });
     visible(&directions.collect::<Vec<_>>().join(", "))
 }
-
-/// Seconds in which a run reads the longest trace.
-const PATIENCE: u64 = 60;
 
 const HELP: &str = "\
 A trace says what a link does over time: its rate, its delay, its loss, any

@@ -9,6 +9,7 @@ use punctual_linux::clock::monotonic;
 use punctual_linux::memfd;
 use punctual_linux::wait::sleep_until;
 use punctual_sched::{Duration, Instant};
+use rustix::fs::fstat;
 use serde_json::Value;
 
 use super::socket;
@@ -40,6 +41,18 @@ pub(crate) enum AskError {
         "it does not answer: it is stopped, or finds no processor; what it was asked it may still do"
     )]
     Silent,
+    /// It has not read a trace in time.
+    #[error(
+        "it does not say within {} s that it follows the trace of {bytes} bytes: it is stopped, finds \
+         no processor, or reads other traces first; what it was asked it may still do",
+        patience.as_nanos() / 1_000_000_000
+    )]
+    Unread {
+        /// Of the trace.
+        bytes: u64,
+        /// How long it was waited for.
+        patience: Duration,
+    },
     /// The connection ended before the answer.
     #[error("it ended before it answered")]
     Ended,
@@ -65,35 +78,26 @@ impl Client {
         self.answer(monotonic() + PATIENCE)
     }
 
-    /// The same with a descriptor that goes with the request, for an answer that takes at most
-    /// `patience`.
-    pub(crate) fn ask_with(
-        &mut self,
-        request: &Value,
-        fd: Option<&OwnedFd>,
-        patience: Duration,
-    ) -> Result<Value, AskError> {
+    /// The same with a trace in a memfd that goes with the request, and has to be read until the
+    /// answer.
+    pub(crate) fn ask_with(&mut self, request: &Value, trace: &OwnedFd) -> Result<Value, AskError> {
+        let bytes = fstat(trace).map_err(io::Error::from)?.st_size.unsigned_abs();
+        let patience = patience(bytes);
         let line = format!("{request}\n");
-        let sent = match fd {
-            Some(fd) => memfd::send(&self.stream, line.as_bytes(), fd),
-            None => Ok(0),
-        };
-        match sent.and_then(|sent| self.stream.write_all(&line.as_bytes()[sent..])) {
-            // It may have said why it has closed: that can still be read.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-            other => other?,
-        }
-        self.answer(monotonic() + patience)
+        let sent = memfd::send(&self.stream, line.as_bytes(), trace);
+        let sent = sent.and_then(|sent| self.stream.write_all(&line.as_bytes()[sent..]));
+        let asked = passing(sent).map_err(AskError::from);
+        let answer = asked.and_then(|()| self.answer(monotonic() + patience));
+        answer.map_err(|error| match error {
+            AskError::Silent => AskError::Unread { bytes, patience },
+            other => other,
+        })
     }
 
     /// Sends a request whose answer is taken later.
     pub(crate) fn send(&mut self, request: &Value) -> Result<(), AskError> {
         let line = format!("{request}\n");
-        match self.stream.write_all(line.as_bytes()) {
-            // It may have said why it has closed: that can still be read.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            other => other.map_err(Into::into),
-        }
+        Ok(passing(self.stream.write_all(line.as_bytes()))?)
     }
 
     /// The answer to a request that was sent, if it comes by `deadline`.
@@ -130,6 +134,14 @@ impl Client {
     }
 }
 
+/// A server that has closed may have said why: that can still be read.
+fn passing(sent: io::Result<()>) -> io::Result<()> {
+    match sent {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
 /// Waits for the socket of a run that lives and has none yet.
 fn reach(directory: &Path) -> io::Result<UnixStream> {
     let start = monotonic();
@@ -153,6 +165,11 @@ fn lives(directory: &Path) -> bool {
     running.is_some_and(|running| running.iter().any(|run| run == directory))
 }
 
+/// How long the answer to a request with a trace of so many bytes may take.
+fn patience(bytes: u64) -> Duration {
+    PATIENCE + Duration::from_nanos(bytes.saturating_mul(READING))
+}
+
 fn std(span: Duration) -> std::time::Duration {
     std::time::Duration::from_nanos(span.as_nanos())
 }
@@ -173,6 +190,8 @@ impl From<io::Error> for AskError {
 
 /// A link's thread that is kept from running answers after 5 s that it does not.
 const PATIENCE: Duration = Duration::from_secs(12);
+/// Nanoseconds for each byte of a trace: 10 MB/s, where 3 million lines a second are some 45.
+const READING: u64 = 100;
 /// From when a run has a name until it has a socket: some 0.1 s, and more on a busy machine.
 const STARTING: Duration = Duration::from_secs(1);
 /// Between two looks for the socket.
@@ -213,5 +232,16 @@ mod tests {
         assert!(monotonic().since(start) < STARTING, "nobody lives there");
         drop(run);
         fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn patience_is_that_of_other_requests_and_what_the_trace_needs() {
+        assert_eq!(patience(0), PATIENCE);
+        assert_eq!(patience(30_000_000), Duration::from_secs(15));
+        assert_eq!(patience(512 << 20).as_nanos() / 1_000_000_000, 65);
+        let unread = AskError::Unread { bytes: 30_000_000, patience: patience(30_000_000) };
+        let told = "it does not say within 15 s that it follows the trace of 30000000 bytes: it is \
+                    stopped, ";
+        assert!(unread.to_string().starts_with(told), "{unread}");
     }
 }

@@ -334,8 +334,17 @@ fn a_killed_run_is_told_as_gone_and_not_listed() {
 fn a_stopped_run_is_told_as_silent() {
     let running = idle("rate=20mbit");
     let name = running_name(&running);
+    let trace = running.directory().join("trace");
+    std::fs::write(&trace, "1\n2\n").expect("its directory is there");
+    let trace = trace.display().to_string();
     running.signal(Signal::STOP);
-    let listed = json(&punctual(words(&["list", "--json"])));
+    let (listed, played) = thread::scope(|scope| {
+        let played = scope.spawn(|| punctual(words(&["play", &name, &trace])));
+        let listed = json(&punctual(words(&["list", "--json"])));
+        (listed, played.join().expect("it does not hang"))
+    });
+    let told = "it does not say within 12 s that it follows the trace of ";
+    assert!(played.status == 1 && played.stderr.contains(told), "{}", played.stderr);
     let runs = listed["runs"].as_array().expect("runs are a list");
     let found = runs.iter().find(|run| run["name"] == name.as_str()).expect("it is listed");
     let problem = found["problem"].as_str().expect("a text");
@@ -343,7 +352,9 @@ fn a_stopped_run_is_told_as_silent() {
     running.signal(Signal::CONT);
     let set = punctual(words(&["set", &name, "up.rate=1mbit"]));
     assert_eq!(set.status, 0, "{}", set.stderr);
-    end(running);
+    let report = end(running);
+    let changes = report.up.json["changes"].as_array().map(Vec::len);
+    assert_eq!(changes, Some(1), "nobody waits for the trace any more");
 }
 
 fn a_run_with_a_long_directory_is_reached() {
