@@ -12,7 +12,7 @@ pub(crate) fn tests() -> Vec<Test> {
         bursts_of_the_sender_leave_in_even_spacing,
         more_than_the_machine_can_is_told_and_changes_no_decision,
         what_the_kernels_queue_cannot_hold_is_told,
-        no_delay_adds_less_than_a_fifth_of_a_millisecond,
+        no_delay_adds_no_more_than_a_few_bare_round_trips,
         an_idle_fast_link_adds_no_more_than_its_serialisation,
         a_kernel_without_the_queue_is_refused_aloud,
     ]
@@ -101,9 +101,8 @@ fn bursts_of_the_sender_leave_in_even_spacing() {
 }
 
 /// 0 ms asked, 20 ms got (clumsy#134).
-fn no_delay_adds_less_than_a_fifth_of_a_millisecond() {
-    let added = added_round_trip("delay=0ms");
-    assert!(added < 200_000, "{added} ns");
+fn no_delay_adds_no_more_than_a_few_bare_round_trips() {
+    added_round_trips("delay=0ms", 0);
 }
 
 /// A rate that the machine cannot reach, and no word about it (pantheon#72, quic-interop's #95).
@@ -144,16 +143,23 @@ fn what_the_kernels_queue_cannot_hold_is_told() {
 fn an_idle_fast_link_adds_no_more_than_its_serialisation() {
     // 64 bytes of payload, 28 of headers, 14 of framing, both ways.
     let serialisation = 2 * (64 + 28 + 14) * 8 * 10;
-    let added = added_round_trip("rate=100mbit") - serialisation;
-    assert!(added < 200_000, "{added} ns beside {serialisation} ns of serialisation");
+    added_round_trips("rate=100mbit", serialisation);
 }
 
-/// The median over pairs of what the link adds to the median round trip of the bare path, ns.
-fn added_round_trip(link: &str) -> i64 {
-    let mut differences: Vec<i64> = (0..PAIRS).map(|_| through(link) - bare()).collect();
-    differences.sort_unstable();
-    eprintln!("{link} adds: {differences:?} ns");
-    differences[PAIRS / 2]
+/// What the link adds to a round trip, but for the ns that it is asked to, is at most [`MOST`] round
+/// trips of the bare path beside it: each way one more thread is woken, reads and writes. The
+/// faults added a hundred and more.
+fn added_round_trips(link: &str, asked: i64) {
+    let mut added: Vec<_> = (0..PAIRS)
+        .map(|_| {
+            let (through, bare) = (through(link), bare());
+            (100 * (through - bare - asked) / bare, through, bare)
+        })
+        .collect();
+    added.sort_unstable();
+    let (percent, ..) = added[PAIRS / 2];
+    eprintln!("{link} adds {percent} % of the bare round trip: {added:?}");
+    assert!(percent <= 100 * MOST, "{percent} % of {added:?}");
 }
 
 fn through(link: &str) -> i64 {
@@ -182,5 +188,7 @@ fn a_kernel_without_the_queue_is_refused_aloud() {
     assert!(refused.stderr.contains("NFQUEUE"), "{}", refused.stderr);
 }
 
+/// Bare round trips; some three were seen.
+const MOST: i64 = 8;
 /// Pairs of a run and the bare path.
 const PAIRS: usize = 7;
