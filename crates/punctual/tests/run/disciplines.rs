@@ -153,17 +153,22 @@ fn dualpi2_lets_scalable_and_classic_flows_share() {
 /// The marked share is the mean of the ramp's probability over the sojourns of the same packets.
 fn jens_marks_what_its_ramp_says() {
     let ended = Run::new("delay=1ms")
-        .options(["--up", "rate=30mbit queue=jens", "--seed", "7"])
+        .options([
+            "--up",
+            "rate=30mbit queue=jens jens.markfree=4ms jens.markfull=404ms",
+            "--seed",
+            "7",
+        ])
         .peer(&udp_receiver("--idle 1s"))
-        // jens carries a frame of 1,442 bytes in 266 ns a byte, one every 383,572 ns; one comes
-        // every 381.7 us. So waits grow to 19 ms; the ramp goes from 4 to 14.
-        .sh(&udp_sender("--rate 29930kbit --count 10000 --tos 1"))
+        // jens carries a frame of 1,442 bytes in 266 ns a byte, one every 383.6 us; one comes every
+        // 346.2 us. So waits grow to 370 ms, and a sender that is kept waiting adds some tens.
+        .sh(&udp_sender("--rate 33mbit --count 10000 --tos 1"))
         .finish();
     let report = ended.report();
     let up = packets(&ended, Direction::Up);
     let sent: Vec<_> = up.iter().filter(|packet| packet.arrival.ecn == Ecn::Ect1).collect();
     assert_eq!(sent.len(), 10_000);
-    let ramp = |sojourn: u64| (sojourn as f64 / 1e6 - 4.0).clamp(0.0, 10.0) / 10.0;
+    let ramp = |sojourn: u64| (sojourn as f64 / 1e6 - 4.0).clamp(0.0, 400.0) / 400.0;
     let sojourns: Vec<_> = sent.iter().copied().filter_map(Packet::queue_ns).collect();
     let expected = sojourns.iter().map(|&ns| ramp(ns)).sum::<f64>() / sojourns.len() as f64;
     let marks = sent.iter().flat_map(|packet| &packet.departures);
