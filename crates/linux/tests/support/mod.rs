@@ -4,6 +4,8 @@
 //! Understands what `cargo test` and `cargo nextest` pass (`--list`, `--exact`, `--ignored`,
 //! `--skip`, name filters) and prints as libtest does.
 
+pub(crate) mod signals;
+
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
@@ -33,6 +35,7 @@ pub(crate) fn run(tests: &[Test], prepare: impl FnOnce() -> Result<(), String>) 
         return ExitCode::SUCCESS;
     }
     println!("\nrunning {} tests", selected.len());
+    signals::ignore_none();
     let refusal = if selected.is_empty() { None } else { prepare().err() };
     let mut failed = Vec::new();
     for test in &selected {

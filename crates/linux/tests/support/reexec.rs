@@ -1,6 +1,9 @@
 //! A runner for tests that need a single-threaded process: each runs in a process of its own,
 //! this program again with `--exact-child NAME`. It prints what libtest prints.
 
+#[path = "signals.rs"]
+mod signals;
+
 use std::error::Error;
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -34,6 +37,7 @@ pub(crate) fn run(tests: &[Test], missing: impl FnOnce() -> Option<String>) -> E
         return ExitCode::SUCCESS;
     }
     println!("\nrunning {} tests", chosen.len());
+    signals::ignore_none();
     let missing = missing();
     let mut failures = Vec::new();
     for test in &chosen {

@@ -13,4 +13,6 @@ mod rewrite;
 #[expect(dead_code, reason = "shared with the tests of logs")]
 #[path = "../log/run.rs"]
 mod run;
+#[path = "../../../linux/tests/support/signals.rs"]
+mod signals;
 mod table;

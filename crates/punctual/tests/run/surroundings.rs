@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::harness::{Ended, Run, is_root, runtime_directory, started, udp_receiver, udp_sender};
 use crate::report::Report;
 use crate::support::Test;
+use crate::support::signals::ignored;
 
 pub(crate) fn tests() -> Vec<Test> {
     tests![
@@ -91,8 +92,7 @@ fn a_limit_of_file_sizes_is_a_full_disk() {
     let notes = &report.json["verdict"]["notes"];
     assert!(!notes.to_string().contains("faster disk"), "{notes}");
     // The command has the signal as it was: bit 24 of what it ignores is clear.
-    let (_, ignored) = ended.stderr.split_once("SigIgn:").expect("grep finds it");
-    let ignored = u64::from_str_radix(ignored.trim(), 16).expect("it is a mask");
+    let ignored = ignored(&ended.stderr);
     assert_eq!(ignored & 1 << 24, 0, "SIGXFSZ is ignored by the command: {ignored:x}");
 }
 

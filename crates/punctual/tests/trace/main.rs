@@ -7,6 +7,8 @@ mod check;
 mod convert;
 mod large;
 mod make;
+#[path = "../../../linux/tests/support/signals.rs"]
+mod signals;
 
 use std::ffi::OsStr;
 use std::fs;
