@@ -89,8 +89,8 @@ LINK is a list of NAME=VALUE in one argument, words as in tc(8):
 
 const RUN_HELP: &str = "\
 WHEN CMD ENDS
-  packets on their way get up to 1 s and the link's delay to arrive, which is told if it
-  takes more than 2 s; then the peer and what
+  packets on their way get up to 1 s and their delay to arrive, which is told if it takes
+  more than 2 s; then the peer and what
   CMD left running get SIGTERM, and what is left of them 2 s later SIGKILL; a signal to
   punctual ends them at once
 

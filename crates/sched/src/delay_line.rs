@@ -189,6 +189,12 @@ impl DelayLine {
         Some(self.gate.as_ref().map_or(due, |gate| gate.passes(due)))
     }
 
+    /// When the last of those on the line is due, a wait for a slot apart.
+    pub(crate) fn latest_due(&self) -> Option<Instant> {
+        // What is early was due before one that was the last of these, and has left before it.
+        Some(self.in_order.back()?.travelling.departure.due)
+    }
+
     /// The earliest time at which a packet that enters at `now` could leave.
     pub(crate) fn earliest(&self, now: Instant) -> Instant {
         let spread = now + self.spread.least();

@@ -163,6 +163,13 @@ impl Link {
         }
     }
 
+    /// When the delay of the last packet that is on its way is over, `None` while none has one:
+    /// those that wait for others, or for a slot, may leave later. It can lie further ahead than any
+    /// delay in force, as a change of the delay is one for packets to come.
+    pub fn latest_due(&self) -> Option<Instant> {
+        self.line.latest_due().max(self.queue.latest_due())
+    }
+
     /// The latest time given.
     pub fn now(&self) -> Instant {
         self.now

@@ -48,6 +48,9 @@ pub struct Seen {
     pub config: LinkConfig,
     /// Where in its trace it is; `None` where it follows none.
     pub trace: Option<Position>,
+    /// When the delay of the last packet on its way is over; see
+    /// [`Link::latest_due`](punctual_sched::Link::latest_due).
+    pub latest_due: Option<Instant>,
     /// At this event time.
     pub at: Instant,
 }

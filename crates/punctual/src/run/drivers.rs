@@ -70,15 +70,20 @@ impl Drivers {
         &self.remotes[direction.index()]
     }
 
-    /// The longest that a packet is held by either direction in force, waiting for others apart; of
-    /// `links`, where nobody answers.
-    pub(super) fn longest_delay(&self, links: &Links) -> Duration {
-        let [up, down] = Direction::BOTH.map(|direction| {
-            let seen = self.remotes(direction).first().map(Remote::snapshot);
-            let seen = seen.and_then(Result::ok).map(|seen| seen.config);
-            seen.as_ref().unwrap_or_else(|| links.of(direction)).greatest_latency()
+    /// How long from `now` on a packet is held, waiting for others apart: what is on its way, which
+    /// may have a delay that is in force no more, and what comes now. Of `links`, where nobody
+    /// answers.
+    pub(super) fn longest_delay(&self, links: &Links, now: Instant) -> Duration {
+        let lanes = Direction::BOTH.into_iter().flat_map(|direction| {
+            self.remotes(direction).iter().map(move |lane| match lane.snapshot() {
+                Ok(seen) => {
+                    let held = seen.latest_due.map_or(Duration::ZERO, |due| due.since(now));
+                    held.max(seen.config.greatest_latency())
+                }
+                Err(_) => links.of(direction).greatest_latency(),
+            })
         });
-        up.max(down)
+        lanes.max().unwrap_or_default()
     }
 
     /// Has each look at its queue.

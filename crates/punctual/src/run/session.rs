@@ -303,8 +303,9 @@ fn drain(
         drivers.borrow().nudge();
         live.iter().zip(&turns).all(|(live, before)| live.is_empty_since(*before))
     };
-    let patience = DRAIN + drivers.borrow().longest_delay(links);
-    let (start, unasked) = (monotonic(), patience.min(UNTOLD));
+    let start = monotonic();
+    let patience = DRAIN + drivers.borrow().longest_delay(links, start);
+    let unasked = patience.min(UNTOLD);
     supervisor.wait_until(start + unasked, arrived)?;
     let held: u64 = live.iter().map(|live| live.queued.load(Ordering::Relaxed)).sum();
     let unfinished = monotonic() >= start + unasked && !arrived();
@@ -388,8 +389,8 @@ fn run_section(
 
 /// Of the lab's links, bytes.
 pub(super) const MTU: u32 = 1500;
-/// How long packets on their way may take to arrive after the command has ended, beside the
-/// link's delay.
+/// How long packets on their way may take to arrive after the command has ended, beside their
+/// delay.
 const DRAIN: Duration = Duration::from_secs(1);
 /// How long that goes on before it is told.
 const UNTOLD: Duration = Duration::from_secs(2);

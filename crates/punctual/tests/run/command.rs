@@ -34,6 +34,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_peer_that_never_listens_is_named,
         a_name_is_taken_once,
         what_the_end_waits_for_is_told_and_a_signal_ends_it,
+        what_is_on_its_way_arrives_although_the_delay_was_lowered,
     ]
     .into()
 }
@@ -49,6 +50,18 @@ fn what_the_end_waits_for_is_told_and_a_signal_ends_it() {
     let told =
         ended.stderr.lines().find(|line| line.contains("waiting up to ")).expect("it is told");
     assert!(told.ends_with("now; a signal (Ctrl-C) ends that"), "{told}");
+}
+
+/// What has a delay that is no more in force when the command ends arrives all the same.
+fn what_is_on_its_way_arrives_although_the_delay_was_lowered() {
+    let sender = "\"$P\" traffic udp-send \"$PUNCTUAL_PEER:5001\" --packets 200 --count 20";
+    for link in ["delay=3s", "delay=3s impair=netem"] {
+        let script = format!("{sender}; \"$P\" set up.delay=1ms >&2");
+        let ended = Run::new("").options(["--up", link]).sh(&script).finish();
+        let up = ended.report().up;
+        assert_eq!(up.json["link"]["delay"], "1ms", "{link}");
+        assert_eq!((up.departed, up.figure("packets.queued")), (20, 0), "{link}");
+    }
 }
 
 fn the_exit_status_is_the_commands() {

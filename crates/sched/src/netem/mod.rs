@@ -49,6 +49,8 @@ pub struct Netem {
     derived_seed: u64,
     /// Packets delayed since one was sent at once.
     delayed_since: u32,
+    /// When the longest latency ends that a packet was given.
+    latest_due: Instant,
     slots: Option<Slots>,
     held: HeldPackets,
     backlog: Backlog,
@@ -77,6 +79,7 @@ impl Netem {
             uniform: Stream::new(seed, Component::Slot),
             derived_seed: derived,
             delayed_since: 0,
+            latest_due: Instant::ZERO,
             slots: config.slot.clone().map(|slot| Slots::new(slot, SendTime::at(start))),
             held: HeldPackets::default(),
             backlog: Backlog::default(),
@@ -179,6 +182,7 @@ impl Netem {
         (held.send, held.latency) = (send, latency);
         self.delayed_since = self.delayed_since.saturating_add(1);
         self.counters.delayed += u64::from(send > now);
+        self.latest_due = self.latest_due.max(now.instant() + Duration::from_nanos(latency));
         self.held.push(held);
     }
 
@@ -241,6 +245,10 @@ impl Discipline for Netem {
         let send = self.held.first()?;
         let slot = self.slots.as_ref().map(Slots::next);
         Some(slot.map_or(send, |slot| slot.max(send)).instant())
+    }
+
+    fn latest_due(&self) -> Option<Instant> {
+        (self.held.len() > 0).then_some(self.latest_due)
     }
 
     fn backlog(&self) -> Backlog {

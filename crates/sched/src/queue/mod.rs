@@ -69,6 +69,12 @@ pub trait Discipline {
     /// When to call [`dequeue`](Self::dequeue) again; valid right after it returned `None`.
     fn wake(&self) -> Option<Instant>;
 
+    /// When the delay of the last packet is over that this holds for one; `None` where none has one.
+    /// Waiting for others is no delay.
+    fn latest_due(&self) -> Option<Instant> {
+        None
+    }
+
     /// The packet dequeued last has left the device below, which does not ask for the next one yet.
     /// One that does says so by asking: a link never calls this.
     fn served(&mut self) {}
@@ -278,6 +284,10 @@ impl Discipline for Queue {
     #[inline]
     fn wake(&self) -> Option<Instant> {
         each!(self, discipline => discipline.wake())
+    }
+
+    fn latest_due(&self) -> Option<Instant> {
+        each!(self, discipline => discipline.latest_due())
     }
 
     fn served(&mut self) {

@@ -22,6 +22,29 @@ fn a_packet_that_waits_in_the_queue_takes_the_delay_in_force_when_it_has_been_se
 }
 
 #[test]
+fn what_is_on_its_way_is_so_for_the_delay_that_it_was_given() {
+    for (words, far) in [
+        ("delay=100ms", 100_000),
+        // Those that skip the delay leave before the last that does not.
+        ("delay=100ms reorder=50%", 100_000),
+        ("delay=100ms impair=netem", 100_000),
+        ("delay=100ms impair=netem reorder=50%", 100_000),
+        // Waiting for 999 others, 1 s each, is none of it.
+        ("delay=100ms impair=netem rate=8kbit", 100_000),
+    ] {
+        let mut run = Run::new(words);
+        let due = |run: &Run| run.link.latest_due().map(|due| due.as_nanos() / 1_000);
+        assert_eq!(due(&run), None, "{words}");
+        run.send(0, 1_000, 1_000).change(1_000, "delay=1ms");
+        assert_eq!(due(&run), Some(far), "{words}");
+        run.until(50_000).send(50_000, 10, 1_000);
+        assert_eq!(due(&run), Some(far), "{words}");
+        run.end();
+        assert_eq!(due(&run), None, "{words}");
+    }
+}
+
+#[test]
 fn a_jitter_and_its_distribution_are_for_packets_to_come() {
     // A table of one value: the whole jitter above the mean, or below it.
     let mut run = Run::new("delay=10ms");

@@ -97,6 +97,7 @@ impl<A: Account> Lane<A> {
                     snapshot: self.link.snapshot(),
                     config: self.link.in_force(),
                     trace: self.link.trace_position(),
+                    latest_due: self.link.latest_due(),
                     at,
                 }))),
             };
