@@ -172,13 +172,15 @@ fn a_rate_stands_beside_that_of_its_link_or_its_trace() {
         let named = trace.as_ref().map_or("none", |trace| &*trace.text);
         report.directions.up.link = map(&[("rate", rate), ("trace", named)]);
         report.directions.up.trace = trace;
-        report.directions.up.changes.clear();
+        report.directions.up.rate_changes = 0;
         let line =
             checked_text(&report).lines().find(|line| line.starts_with("up ")).map(str::to_owned);
         line.expect("it has packets")
     };
     assert!(up(None, "20mbit").contains(" of 20mbit, "), "{}", up(None, "20mbit"));
     assert!(up(Some(cell()), "unlimited").contains(" along its trace, "));
+    let delays = FollowedTrace { paces: false, ..cell() };
+    assert!(up(Some(delays), "20mbit").contains(" of 20mbit, "), "it decides no rate");
     let bare = up(None, "unlimited");
     assert!(!bare.contains(" of ") && !bare.contains("trace"), "{bare}");
 }
@@ -393,6 +395,7 @@ fn cell() -> FollowedTrace {
     FollowedTrace {
         text: "cell.up (mahimahi, 60s, mean 20mbit, crc32 0badcafe)".to_owned(),
         course: "deliveries".to_owned(),
+        paces: true,
         span_ns: 60_000_000_000,
         repeats: true,
         state: TraceState::Running,
@@ -460,6 +463,7 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
         }),
         changes: changes(),
         changes_omitted: 0,
+        rate_changes: 1,
         ignored: ignored(),
     }
 }

@@ -66,6 +66,10 @@ pub struct Direction {
     pub changes: Vec<Change>,
     /// Changes beyond those.
     pub changes_omitted: u64,
+    /// All live changes of the rate: of the parameter, or because a trace with rates is followed from
+    /// then on, or none any more.
+    #[serde(default)]
+    pub rate_changes: u64,
     /// What stood in the control block and was not done.
     #[serde(default)]
     pub ignored: IgnoredStores,

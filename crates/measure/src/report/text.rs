@@ -111,15 +111,13 @@ fn figure_lines(report: &Report) -> Vec<String> {
 /// The rate, and the link's own where it has one for all of the run: `19.08 Mbit/s of 20mbit`.
 fn carried(direction: &Direction) -> String {
     let asked = direction.link.get("rate").filter(|asked| *asked != "unlimited");
-    let decides = |name: &str| name == "rate" || name == "trace";
-    let paces = |change: &&Change| change.values.keys().any(|name| decides(name));
-    let changes = direction.changes_omitted + direction.changes.iter().filter(paces).count() as u64;
+    let changes = direction.rate_changes;
     match (direction.rate.frame_bps, asked) {
         (Some(bps), _) if changes == 1 => format!("{} with 1 rate change", rate(bps)),
         (Some(bps), _) if changes > 0 => {
             format!("{} with {} rate changes", rate(bps), count(changes))
         }
-        (Some(bps), _) if direction.trace.is_some() => {
+        (Some(bps), _) if direction.trace.as_ref().is_some_and(|trace| trace.paces) => {
             format!("{} along its trace", rate(bps))
         }
         (None, Some(asked)) if asked == PAUSE => "paused".into(),

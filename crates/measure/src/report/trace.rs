@@ -9,6 +9,8 @@ pub struct FollowedTrace {
     pub text: String,
     /// `steps` or `deliveries`.
     pub course: String,
+    /// Whether it decides the rate, or delays and losses only.
+    pub paces: bool,
     /// How long a round lasts.
     pub span_ns: u64,
     /// It begins anew at its end.

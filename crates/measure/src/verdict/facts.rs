@@ -281,12 +281,13 @@ fn tolerances(both: [&Direction; 2]) -> (i64, i64) {
 }
 
 /// What is to queue in a direction where nothing ever has to: `queue=codel`, `limit=100p`. A queue
-/// that paces makes packets wait of itself, and netem has a rate of its own.
+/// that paces makes packets wait of itself, netem has a rate of its own, and a rate that has changed
+/// was one before.
 fn idle_queue(direction: &Direction) -> Option<String> {
     let value = |name: &str| direction.link.get(name).map(String::as_str);
-    let follows = value("trace").is_some_and(|trace| trace != "none");
-    let unlimited =
-        value("rate") == Some("unlimited") && value("impair") != Some("netem") && !follows;
+    let follows = direction.trace.as_ref().is_some_and(|trace| trace.paces);
+    let paced = direction.rate_changes > 0 || follows || value("impair") == Some("netem");
+    let unlimited = value("rate") == Some("unlimited") && !paced;
     let queue = value("queue").filter(|_| unlimited)?;
     match queue {
         "codel" | "fq_codel" | "dualpi2" => Some(format!("queue={queue}")),

@@ -2,8 +2,8 @@ use super::*;
 use crate::histogram::Histogram;
 use crate::lateness::LatenessRecorder;
 use crate::report::{
-    Device, Directions, FollowedTrace, Granted, Host, Log, LostBefore, Peer, Run, Stamps, Thread,
-    TraceState, Witness,
+    Device, Direction, Directions, FollowedTrace, Granted, Host, Log, LostBefore, Peer, Run,
+    Stamps, Thread, TraceState, Witness,
 };
 use std::collections::BTreeMap;
 
@@ -415,18 +415,24 @@ fn packets_still_held_and_uncut_bursts_are_notes_with_their_number() {
     assert!(text(&Facts { uncut_udp_bursts: 7, ..quiet() }).starts_with("7 UDP bursts"));
 }
 
+fn followed() -> FollowedTrace {
+    FollowedTrace {
+        text: "a (mahimahi, 1s, mean 8mbit, crc32 00000000)".to_owned(),
+        course: "deliveries".to_owned(),
+        paces: true,
+        span_ns: 1_000_000_000,
+        repeats: false,
+        state: TraceState::Ended,
+        rounds: 1,
+        at_ns: 1_000_000_000,
+    }
+}
+
 #[test]
 fn what_keeps_packets_back_for_good_is_told() {
     let told = |rate: &str, state, queued| {
-        let trace = FollowedTrace {
-            text: "a (mahimahi, 1s, mean 8mbit, crc32 00000000)".to_owned(),
-            course: if rate == "unlimited" { "deliveries" } else { "steps" }.to_owned(),
-            span_ns: 1_000_000_000,
-            repeats: false,
-            state,
-            rounds: 1,
-            at_ns: 1_000_000_000,
-        };
+        let course = if rate == "unlimited" { "deliveries" } else { "steps" }.to_owned();
+        let trace = FollowedTrace { course, state, ..followed() };
         let mut directions = Directions::default();
         directions.up.link = [("rate".to_owned(), rate.to_owned())].into();
         directions.up.packets.queued = queued;
@@ -550,12 +556,15 @@ fn a_strict_run_that_is_late_is_not_told_to_be_strict() {
 
 #[test]
 fn a_queue_that_can_never_act_is_a_note() {
-    let idle = |entries: &[(&str, &str)]| {
-        let (run, mut directions) = (Run::default(), Directions::default());
-        let entries = entries.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        directions.down.link = entries.collect();
+    let idle_of = |down: Direction| {
+        let (run, directions) = (Run::default(), Directions { down, ..Directions::default() });
         Facts::new(&Host::default(), &run, &directions, &Histogram::new(), None).idle_queue
     };
+    let of = |entries: &[(&str, &str)]| {
+        let entries = entries.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        Direction { link: entries.collect(), ..Direction::default() }
+    };
+    let idle = |entries: &[(&str, &str)]| idle_of(of(entries));
     let unlimited = ("rate", "unlimited");
     assert_eq!(idle(&[unlimited, ("queue", "codel")]).as_deref(), Some("queue=codel"));
     assert_eq!(idle(&[unlimited, ("queue", "fifo"), ("limit", "9p")]).as_deref(), Some("limit=9p"));
@@ -563,7 +572,12 @@ fn a_queue_that_can_never_act_is_a_note() {
     assert_eq!(idle(&[unlimited, ("queue", "fq"), ("limit", "9p")]), None, "it paces");
     assert_eq!(idle(&[("rate", "1mbit"), ("queue", "codel")]), None);
     assert_eq!(idle(&[unlimited, ("queue", "codel"), ("impair", "netem")]), None);
-    assert_eq!(idle(&[unlimited, ("queue", "codel"), ("trace", "a.down")]), None);
+    let codel = || of(&[unlimited, ("queue", "codel")]);
+    let along = |paces| Some(FollowedTrace { paces, ..followed() });
+    assert_eq!(idle_of(Direction { trace: along(true), ..codel() }), None);
+    let delays = idle_of(Direction { trace: along(false), ..codel() });
+    assert_eq!(delays.as_deref(), Some("queue=codel"), "a trace of delays only");
+    assert_eq!(idle_of(Direction { rate_changes: 1, ..codel() }), None, "it had a rate before");
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl DirectionAccount {
             rate: RateMeter { frame_extra: frame_extra(link), ..RateMeter::default() },
             flows: FlowTable::default(),
             classes: Classes::new(link),
-            changes: Changes::new(start),
+            changes: Changes::new(start, link),
             late,
             live,
             stats: None,

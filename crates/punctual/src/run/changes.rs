@@ -13,6 +13,10 @@ pub(super) struct Changes {
     start: Instant,
     first: Vec<(Instant, Option<Instant>, What)>,
     beyond: u64,
+    /// Of all of them those of the rate.
+    rates: u64,
+    /// A trace with rates is followed.
+    paced: bool,
     last: Instant,
     news: bool,
     first_ignored: Vec<(Instant, Ignored)>,
@@ -29,13 +33,15 @@ enum What {
 }
 
 impl Changes {
-    /// None yet of a run that began at `start`.
-    pub(super) fn new(start: Instant) -> Self {
+    /// None yet of `link`, of a run that began at `start`.
+    pub(super) fn new(start: Instant, link: &LinkConfig) -> Self {
         Self {
             start,
             // Here and not on the driver's thread.
             first: Vec::with_capacity(MAX_CHANGES),
             beyond: 0,
+            rates: 0,
+            paced: is_paced(link),
             last: Instant::ZERO,
             news: false,
             first_ignored: Vec::with_capacity(MAX_IGNORED),
@@ -45,11 +51,14 @@ impl Changes {
 
     /// The link changed at `at`, as asked for at `asked`.
     pub(super) fn push(&mut self, at: Instant, asked: Option<Instant>, change: &Change) {
+        self.rates += u64::from(change.rate.is_some());
         self.push_any(at, asked, || What::Values(change.clone()));
     }
 
     /// The link follows what `link` says since `at`, as asked for at `asked`.
     pub(super) fn push_trace(&mut self, at: Instant, asked: Instant, link: &LinkConfig) {
+        let before = core::mem::replace(&mut self.paced, is_paced(link));
+        self.rates += u64::from(before || self.paced);
         self.push_any(at, Some(asked), || What::Trace(link.trace_brief()));
     }
 
@@ -111,6 +120,7 @@ impl Changes {
             });
         }
         direction.changes_omitted += self.beyond;
+        direction.rate_changes += self.rates;
         direction.ignored.count = self.ignored;
         direction.ignored.first = self.first_ignored.iter().map(|each| self.entry(each)).collect();
     }
@@ -124,6 +134,11 @@ impl Changes {
             reason: ignored.reason.to_string(),
         }
     }
+}
+
+/// Whether it follows a trace that decides the rate.
+fn is_paced(link: &LinkConfig) -> bool {
+    link.trace.as_ref().is_some_and(|trace| trace.schedule.paces())
 }
 
 /// What a change says, in the words of the command line.
@@ -146,13 +161,14 @@ fn place(source: Source) -> &'static str {
 #[cfg(test)]
 mod tests {
     use punctual_linux::control::Reason;
+    use punctual_sched::trace::TraceOptions;
 
     use super::*;
 
     #[test]
     fn changes_are_listed_in_the_words_of_the_command_line() {
         let start = Instant::from_nanos(1_000);
-        let mut changes = Changes::new(start);
+        let mut changes = Changes::new(start, &LinkConfig::default());
         let change = Change::from_words("rate=19mbit delay=5ms loss=1% limit=20p", "set").unwrap();
         changes.push(Instant::from_nanos(3_500), Some(Instant::from_nanos(2_000)), &change);
         changes.push(
@@ -171,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_was_ignored_is_named_with_place_and_reason() {
-        let mut changes = Changes::new(Instant::from_nanos(1_000));
+        let mut changes = Changes::new(Instant::from_nanos(1_000), &LinkConfig::default());
         let ignored = Ignored {
             source: Source::Word,
             parameter: "rate".to_owned(),
@@ -194,11 +210,41 @@ mod tests {
 
     #[test]
     fn changes_beyond_the_first_are_counted() {
-        let mut changes = Changes::new(Instant::ZERO);
+        let mut changes = Changes::new(Instant::ZERO, &LinkConfig::default());
         let change = Change::from_words("rate=1mbit", "set").unwrap();
         (0..MAX_CHANGES + 3).for_each(|_| changes.push(Instant::ZERO, None, &change));
         let mut direction = report::Direction::default();
         changes.fill(&mut direction);
         assert_eq!((direction.changes.len(), direction.changes_omitted), (10_000, 3));
+        assert_eq!(direction.rate_changes, 10_003);
+    }
+
+    #[test]
+    fn changes_of_the_rate_are_those_of_its_value_and_of_traces_with_rates() {
+        let words = |change| Change::from_words(change, "set").unwrap();
+        let follows = |column: &str, value: &str| {
+            let text = format!("# span=1s\ntime_ns,{column}\n0,{value}\n");
+            let hints = crate::trace::Hints::default();
+            let read = crate::trace::read_from("t", text.as_bytes(), &hints).unwrap();
+            let trace = crate::trace::resolve(&TraceOptions::default(), read).unwrap();
+            LinkConfig { trace: Some(trace), ..LinkConfig::default() }
+        };
+        let (rates, delays) = (follows("rate_bps", "5"), follows("delay_ns", "5"));
+        let none = LinkConfig::default();
+        let mut changes = Changes::new(Instant::ZERO, &none);
+        let mut counted = |what: &mut dyn FnMut(&mut Changes)| {
+            what(&mut changes);
+            changes.rates
+        };
+        let now = Instant::ZERO;
+        assert_eq!(counted(&mut |all| all.push(now, None, &words("delay=5ms"))), 0);
+        assert_eq!(counted(&mut |all| all.push(now, None, &words("rate=5mbit"))), 1);
+        assert_eq!(counted(&mut |all| all.push_trace(now, now, &delays)), 1);
+        assert_eq!(counted(&mut |all| all.push_trace(now, now, &none)), 1);
+        assert_eq!(counted(&mut |all| all.push_trace(now, now, &rates)), 2);
+        assert_eq!(counted(&mut |all| all.push_trace(now, now, &delays)), 3);
+        let mut followed = Changes::new(now, &rates);
+        followed.push_trace(now, now, &none);
+        assert_eq!(followed.rates, 1);
     }
 }

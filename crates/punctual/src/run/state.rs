@@ -50,6 +50,7 @@ pub(super) fn followed(
     Some(report::FollowedTrace {
         text: config.trace_brief(),
         course: if delivers { "deliveries" } else { "steps" }.to_owned(),
+        paces: trace.schedule.paces(),
         span_ns: trace.schedule.span().as_nanos(),
         repeats: trace.repeat,
         state,

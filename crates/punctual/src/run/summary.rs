@@ -163,6 +163,7 @@ pub(super) fn direction(
         flows_rest: kept.flows_rest,
         changes: kept.changes,
         changes_omitted: kept.changes_omitted,
+        rate_changes: kept.rate_changes,
         ignored: kept.ignored,
     }
 }

@@ -285,7 +285,7 @@ impl Schedule {
     }
 
     /// Whether it decides how fast packets are served.
-    pub(crate) fn paces(&self) -> bool {
+    pub fn paces(&self) -> bool {
         self.tracks().is_none_or(|tracks| !tracks.rates.track().entries().is_empty())
     }
 
