@@ -404,6 +404,17 @@ fn cell() -> FollowedTrace {
     }
 }
 
+fn delays() -> Delays {
+    Delays {
+        total: spread(32_431 * US, 80_122 * US),
+        queue: spread(2_104 * US, 49_512 * US),
+        serialisation: spread(600 * US, 606 * US),
+        pacing: spread(0, 0),
+        propagation: spread(30 * MS, 30 * MS),
+        ingest: spread(45 * US, 120 * US),
+    }
+}
+
 fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
     Direction {
         link: map(&[("delay", "30ms"), ("limit", "100ms"), ("queue", "fifo"), ("rate", "20mbit")]),
@@ -433,14 +444,7 @@ fn up(lateness: &LatenessRecorder, departed: u64) -> Direction {
             departed: 25_650_000,
             dropped: 34_500,
         },
-        delay: Delays {
-            total: spread(32_431 * US, 80_122 * US),
-            queue: spread(2_104 * US, 49_512 * US),
-            serialisation: spread(600 * US, 606 * US),
-            pacing: spread(0, 0),
-            propagation: spread(30 * MS, 30 * MS),
-            ingest: spread(45 * US, 120 * US),
-        },
+        delay: delays(),
         lateness: lateness.lateness(),
         wakes: Wakes { timer: 15_022, spin: 14_800, packet: 16_210, control: 9_987, other: 1 },
         rate: Rate { frame_bps: Some(19_996_100), ip_bps: Some(19_811_400) },

@@ -1,7 +1,7 @@
 //! The report in at most ten entries of at most 100 columns, for people; what takes more goes on
 //! below itself.
 
-use super::{Change, Delays, Direction, Host, Report, Run};
+use super::{Delays, Direction, Host, Report, Run};
 use crate::distribution::Distribution;
 use crate::lateness::Lateness;
 use crate::units::{
