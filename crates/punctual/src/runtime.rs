@@ -8,7 +8,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -29,7 +29,7 @@ pub struct RunDirectory {
     path: PathBuf,
     name: String,
     /// Held for as long as the run lives.
-    _lock: File,
+    lock: File,
 }
 
 impl RunDirectory {
@@ -120,7 +120,15 @@ impl RunDirectory {
             let _ = fs::remove_dir_all(&path);
             bail!("cannot write {}: {}", file.display(), unwritten(&error));
         }
-        Ok(Some(Self { path, name: name.to_owned(), _lock: lock }))
+        Ok(Some(Self { path, name: name.to_owned(), lock }))
+    }
+
+    /// Whether the directory is still the one that was claimed: somebody may have removed that, and
+    /// another run made one of the same name.
+    fn is_still_there(&self) -> bool {
+        let found = fs::symlink_metadata(self.path.join("lock"));
+        let (Ok(found), Ok(held)) = (found, self.lock.metadata()) else { return false };
+        (found.dev(), found.ino()) == (held.dev(), held.ino())
     }
 }
 
@@ -130,6 +138,7 @@ impl Drop for RunDirectory {
         // start could claim the directory while it goes.
         if let Some(base) = self.path.parent()
             && let Ok(_held) = lock_base(base)
+            && self.is_still_there()
         {
             let _ = fs::remove_dir_all(&self.path);
         }
@@ -326,6 +335,19 @@ mod tests {
             (&["dead".into()][..], &["live".into()][..])
         );
         drop(live);
+        fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn what_another_run_has_made_under_the_same_name_is_left_to_it() {
+        let base = base("again");
+        let first = RunDirectory::claim(&base, Some("rx")).unwrap();
+        fs::remove_dir_all(first.path()).unwrap();
+        let second = RunDirectory::claim(&base, Some("rx")).unwrap();
+        drop(first);
+        assert_eq!(running(&base).unwrap(), [second.path().to_owned()]);
+        drop(second);
+        assert_eq!(names(&base), [".lock"]);
         fs::remove_dir_all(&base).unwrap();
     }
 
