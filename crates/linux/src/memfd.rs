@@ -9,7 +9,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pread};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
@@ -105,8 +105,13 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fd: impl AsFd) -> io::Result<usize>
 
 /// Receives what is there from a unix socket, 0 bytes at its end, and adds the descriptors that
 /// came with it to `fds`. Those came with the last message of which bytes were received. More than
-/// [`MOST_FDS`] in one message, or in the process, are closed by the kernel.
-pub fn receive(socket: impl AsFd, buffer: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
+/// [`MOST_FDS`] in one message are closed by the kernel.
+pub fn receive(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+) -> io::Result<Received> {
+    let before = fds.len();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC;
@@ -116,7 +121,17 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8], fds: &mut Vec<OwnedFd>) -> 
             fds.extend(rights);
         }
     }
-    Ok(received.bytes)
+    let cut = received.flags.contains(ReturnFlags::CTRUNC);
+    Ok(Received { bytes: received.bytes, starved: cut && fds.len() < before + MOST_FDS })
+}
+
+/// What [`receive`] brought besides descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes.
+    pub bytes: usize,
+    /// Descriptors came that this process had no room for (`RLIMIT_NOFILE`): they are lost.
+    pub starved: bool,
 }
 
 /// Descriptors that [`receive`] takes from one message: one more than anything needs, so that too
@@ -192,12 +207,12 @@ mod tests {
         (&ours).write_all(b"before\n").unwrap();
         assert_eq!(send(&ours, b"with it\n", sealed("one")).unwrap(), 8);
         (&ours).write_all(b"behind\n").unwrap();
-        let length = receive(&theirs, &mut buffer, &mut fds).unwrap();
+        let length = receive(&theirs, &mut buffer, &mut fds).unwrap().bytes;
         assert!(buffer[..length].ends_with(b"with it\n"));
         assert_eq!(fds.drain(..).map(text).collect::<Vec<_>>(), ["one"]);
-        let length = receive(&theirs, &mut buffer, &mut fds).unwrap();
+        let length = receive(&theirs, &mut buffer, &mut fds).unwrap().bytes;
         assert_eq!((&buffer[..length], fds.len()), (&b"behind\n"[..], 0));
         drop(ours);
-        assert_eq!(receive(&theirs, &mut buffer, &mut fds).unwrap(), 0);
+        assert_eq!(receive(&theirs, &mut buffer, &mut fds).unwrap().bytes, 0);
     }
 }

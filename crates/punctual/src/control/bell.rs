@@ -17,6 +17,11 @@ impl Bell {
         Ok(Self(Arc::new(fd)))
     }
 
+    /// A descriptor more of it, `None` where there is no room for one.
+    pub(super) fn spare(&self) -> Option<OwnedFd> {
+        self.0.try_clone().ok()
+    }
+
     /// Whoever polls it for reading wakes up.
     pub(super) fn ring(&self) {
         // Fails only when the counter is full, and then it rings already.

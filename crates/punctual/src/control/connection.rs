@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use punctual_linux::memfd;
+use punctual_linux::memfd::{self, Received};
 use punctual_sched::{Duration, Instant};
 use rustix::event::PollFlags;
 
@@ -41,6 +41,7 @@ pub(crate) trait Answers {
 ///
 /// Answers keep the order of the lines: while one is pending, no other is read or answered.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Connection<P> {
     stream: UnixStream,
     input: Vec<u8>,
@@ -53,6 +54,8 @@ pub(super) struct Connection<P> {
     /// The line before them, whose answer takes its time.
     pending: Option<P>,
     output: Vec<u8>,
+    /// A descriptor was sent for which there was no room.
+    starved: bool,
     /// Nothing more will come.
     ended: bool,
     /// It was cut off, or has gone.
@@ -77,6 +80,7 @@ impl<P> Connection<P> {
             skipping: false,
             pending: None,
             output: Vec::new(),
+            starved: false,
             ended: false,
             closed: false,
             read_at: now,
@@ -135,6 +139,12 @@ impl<P> Connection<P> {
         now: Instant,
         answers: &mut dyn Answers<Pending = P>,
     ) {
+        if self.starved {
+            // Which line it belonged to may not be known yet.
+            answers.refuse(STARVED, &mut self.output);
+            self.write(now);
+            return self.close();
+        }
         if let Some(pending) = self.pending.take() {
             self.pending = answers.resume(pending, &mut self.output);
         }
@@ -216,8 +226,9 @@ impl<P> Connection<P> {
     fn read(&mut self, now: Instant) {
         let (mut buffer, mut fds) = ([0; READ], Vec::new());
         match memfd::receive(&self.stream, &mut buffer, &mut fds) {
-            Ok(0) => self.ended = true,
-            Ok(length) => {
+            Ok(Received { bytes: 0, .. }) => self.ended = true,
+            Ok(Received { bytes: length, starved }) => {
+                self.starved |= starved;
                 self.read_at = now;
                 let before = self.input.len();
                 self.input.extend_from_slice(&buffer[..length]);
@@ -279,6 +290,9 @@ const MOST_UNREAD: usize = 64 << 10;
 /// How long a line may take from its beginning to its end, and a client to take some of its
 /// answers: then it is cut off.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What a client is told before it is cut off because of that.
+const STARVED: &str = "a descriptor came with it for which the run has no room: raise its limit of \
+                       open files (ulimit -n)";
 /// Bytes of one read: some hundred changes.
 const READ: usize = 16 << 10;
 

@@ -1,7 +1,7 @@
 //! The thread that listens at a run's control socket.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread::{Builder, JoinHandle};
 
@@ -33,6 +33,7 @@ impl<A: Answers<Pending: Send> + Send + 'static> Server<A> {
             stop: stop.clone(),
             over,
             connections: Vec::new(),
+            spare: stop.spare(),
             deaf_until: None,
         };
         let thread =
@@ -56,6 +57,8 @@ struct Rounds<P> {
     /// Something that was pending may be over.
     over: Bell,
     connections: Vec<Connection<P>>,
+    /// Given up for a moment to tell a client that there is no descriptor for it.
+    spare: Option<OwnedFd>,
     /// Nobody can be let in before: the process or the machine is out of descriptors.
     deaf_until: Option<Instant>,
 }
@@ -121,9 +124,19 @@ impl<P> Rounds<P> {
             Ok((stream, _)) if self.connections.len() < MOST_CLIENTS => {
                 self.connections.extend(Connection::new(stream, now).ok());
             }
-            Ok((stream, _)) => turn_away(&stream, answers),
+            Ok((stream, _)) => turn_away(&stream, answers, &full()),
             Err(error) if is_passing(&error) => {}
-            Err(_) => self.deaf_until = Some(now + DEAF),
+            Err(_) => {
+                // What takes its place in between leaves nothing to tell with.
+                drop(self.spare.take());
+                let refused = self.listener.accept();
+                match &refused {
+                    Ok((stream, _)) => turn_away(stream, answers, STARVED),
+                    Err(_) => self.deaf_until = Some(now + DEAF),
+                }
+                drop(refused);
+                self.spare = self.stop.spare();
+            }
         }
     }
 }
@@ -136,9 +149,13 @@ struct Ready {
     clients: Vec<PollFlags>,
 }
 
-fn turn_away<P>(stream: &UnixStream, answers: &mut dyn Answers<Pending = P>) {
+fn full() -> String {
+    format!("{MOST_CLIENTS} clients are connected already")
+}
+
+fn turn_away<P>(stream: &UnixStream, answers: &mut dyn Answers<Pending = P>, problem: &str) {
     let mut answer = Vec::new();
-    answers.refuse(&format!("{MOST_CLIENTS} clients are connected already"), &mut answer);
+    answers.refuse(problem, &mut answer);
     // A fresh socket has room for it, and a client that has gone does not miss it.
     let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
     let _ = rustix::net::send(stream.as_fd(), &answer, flags);
@@ -155,6 +172,9 @@ pub(super) const MOST_CLIENTS: usize = 64;
 /// Lines of one client that are answered before the others have their turn: at some 20 us each, a
 /// full house of busy clients waits for 20 ms.
 const SHARE: usize = 16;
+/// What a client is told for which there is none.
+const STARVED: &str =
+    "the run has no descriptor for one more client: raise its limit of open files (ulimit -n)";
 /// Time until the next try to let somebody in, when there was no descriptor for it.
 const DEAF: Duration = Duration::from_millis(100);
 
@@ -163,7 +183,6 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
     use std::io::{BufRead, BufReader, Read, Write};
-    use std::os::fd::OwnedFd;
     use std::path::PathBuf;
 
     use crate::control::socket;

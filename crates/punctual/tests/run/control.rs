@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use punctual_linux::memfd::SealedMemfd;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -30,6 +31,7 @@ pub(crate) fn tests() -> Vec<Test> {
         lines_from_standard_input_are_answered_one_by_one,
         a_thousand_changes_a_second_replay,
         two_hundred_clients_are_served_or_told,
+        clients_and_traces_without_a_descriptor_for_them_are_told,
         clients_that_misbehave_change_nothing,
         a_second_run_of_the_same_name_is_refused_and_the_first_goes_on,
         a_killed_run_is_told_as_gone_and_not_listed,
@@ -265,6 +267,38 @@ fn two_hundred_clients_are_served_or_told() {
     assert_eq!(number(&result(&ended)["answered"]), 1_000);
     assert_eq!(report.up.json["changes"].as_array().map(Vec::len), Some(21));
     ended.replays(&report);
+}
+
+/// The limit of open files leaves room for a few.
+fn clients_and_traces_without_a_descriptor_for_them_are_told() {
+    let script = "echo ready; read -r _ || :";
+    let running = Run::new("delay=1ms").under("ulimit -n 40", "").sh(script).start();
+    running.stdout.says("ready");
+    let name = running_name(&running);
+    let show = r#"{"show":{}}"#;
+    let mut clients: Vec<_> = (0..64).map(|_| Client::of(&name)).collect();
+    let (mut served, mut told) = (Vec::new(), 0);
+    for mut client in clients.drain(..) {
+        let answer = client.ask(show);
+        if answer["ok"] == true {
+            served.push(client);
+            continue;
+        }
+        let problem = answer["error"]["problem"].as_str().expect("it is told");
+        assert!(problem.contains("no descriptor for one more client"), "{problem}");
+        told += 1;
+    }
+    assert!(served.len() > 2 && told > 20, "{} and {told}", served.len());
+    let mut last = served.pop().expect("there are some");
+    let trace = SealedMemfd::write("t", |out| out.write_all(b"time_ns,rate_bps\n0,1\n"));
+    let trace = trace.expect("a memfd");
+    let answer = last.ask_with(r#"{"follow":{"direction":"up","trace":"t"}}"#, &[trace]);
+    let problem = answer["error"]["problem"].as_str().expect("it is told");
+    assert!(problem.contains("for which the run has no room"), "{problem}");
+    assert_eq!(served[0].ask(show)["ok"], true);
+    drop((served, last));
+    let report = end(running);
+    assert_eq!(report.up.json["changes"], Value::Array(Vec::new()));
 }
 
 fn clients_that_misbehave_change_nothing() {
