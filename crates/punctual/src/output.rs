@@ -2,7 +2,7 @@
 //! [`Output`]: a file appears under its name when it is whole, and not before.
 
 use std::cell::Cell;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, IsTerminal, Seek, Write, stdout};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, fchown};
@@ -116,7 +116,7 @@ impl Output {
     /// Opens an output; `-` is standard output.
     ///
     /// A regular file is written under a name of its own in the same directory and takes the place
-    /// of `path` in [`Output::finish`], with its permissions. What is no regular file (`/dev/null`, a
+    /// of `path` in [`Output::finish`], with its permissions. One that a run is writing is refused. What is no regular file (`/dev/null`, a
     /// fifo) is written itself; so is a file in a directory that is not the caller's to write.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let path = path.to_owned();
@@ -132,6 +132,12 @@ impl Output {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             old => Some(old?),
         };
+        // A run locks its outputs; what takes their place would take it from the run as well.
+        if let Some(old) = &old
+            && matches!(old.try_lock_shared(), Err(TryLockError::WouldBlock))
+        {
+            return Err(io::Error::other("a run is writing it: name another file"));
+        }
         match old {
             Some(file) if !file.metadata()?.is_file() => {
                 Ok(Self { file, path, place: Place::Stream })

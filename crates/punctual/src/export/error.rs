@@ -1,7 +1,7 @@
 //! Why an export ended without its file.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 use crate::log::{Direction, ReadError};
@@ -30,6 +30,9 @@ pub enum ExportError {
     /// The output cannot be written.
     #[error("{}", unwritten(.0))]
     Write(#[from] io::Error),
+    /// The file of the changes cannot be.
+    #[error("{}", unwritten(.0))]
+    WriteChanges(io::Error),
     /// The same, of an output that has a name.
     #[error("cannot write {}: {}", path.display(), unwritten(error))]
     WriteTo {
@@ -44,20 +47,22 @@ pub enum ExportError {
 }
 
 impl ExportError {
-    /// The same with the name of the file whose writing failed.
-    pub(super) fn at(self, path: &std::path::Path) -> Self {
-        match self {
-            Self::Write(error) => Self::WriteTo { path: path.to_owned(), error },
-            other => other,
-        }
+    /// The same with the name of the file whose writing failed: of the packets, or of the changes.
+    pub(super) fn at(self, packets: &Path, changes: Option<&Path>) -> Self {
+        let (path, error) = match (self, changes) {
+            (Self::Write(error), _) => (packets, error),
+            (Self::WriteChanges(error), Some(changes)) => (changes, error),
+            (other, _) => return other,
+        };
+        Self::WriteTo { path: path.to_owned(), error }
     }
 
     /// The failure of a command that was given `log`: a log that cannot be used is bad usage, as
     /// for `punctual verify`.
-    pub(super) fn of(self, command: &str, log: &std::path::Path) -> Failure {
+    pub(super) fn of(self, command: &str, log: &Path) -> Failure {
         match self {
             Self::Interrupted(signal) => Failure::Interrupted(signal),
-            Self::Write(_) | Self::WriteTo { .. } => {
+            Self::Write(_) | Self::WriteChanges(_) | Self::WriteTo { .. } => {
                 Failure::Own(anyhow::anyhow!("{command}: {self}"))
             }
             Self::Read(ReadError::Open { .. }) => Failure::usage(format!("{command}: {self}")),

@@ -118,7 +118,8 @@ fn pass<R: Read + Seek, W: Write + Send>(
 ) -> Result<(u64, usize, usize), ExportError> {
     let mut log = rewound(input, survey)?;
     let mut flights = Flights::new(&survey.header, survey.directions.each_ref().map(|c| c.keep));
-    let mut changes = changes.map(|out| ChangesCsv::start(out, &survey.header)).transpose()?;
+    let changes = changes.map(|out| ChangesCsv::start(out, &survey.header)).transpose();
+    let mut changes = changes.map_err(ExportError::WriteChanges)?;
     let wanted = |direction| request.direction.is_none_or(|only| only == direction);
     let mut rows = 0;
     while let Entry::Record(lane, record) = log.read()? {
@@ -137,7 +138,7 @@ fn pass<R: Read + Seek, W: Write + Send>(
             Joined::Changed => {
                 let Some((at, news)) = news(&record) else { continue };
                 if let Some(changes) = &mut changes {
-                    changes.change(direction, at, &news)?;
+                    changes.change(direction, at, &news).map_err(ExportError::WriteChanges)?;
                 }
                 exporter.changed(direction, at, &news)?;
             }
@@ -150,7 +151,7 @@ fn pass<R: Read + Seek, W: Write + Send>(
             exporter.row(&row)?;
         }
     }
-    changes.map_or(Ok(()), ChangesCsv::finish)?;
+    changes.map_or(Ok(()), ChangesCsv::finish).map_err(ExportError::WriteChanges)?;
     let peak = exporter.finish(survey)?;
     Ok((rows, flights.peak(), peak))
 }
@@ -299,11 +300,11 @@ fn export_files(options: &ExportOptions, request: &Request) -> Result<Summary, E
         csv.as_mut().map(|csv| csv as &mut dyn Write),
         &mut watch,
     )
-    .map_err(|error| error.at(&out.path))?;
+    .map_err(|error| error.at(&out.path, changes.as_ref().map(|changes| &*changes.path)))?;
     drop(csv);
     for output in [Some(out), changes].into_iter().flatten() {
         let path = output.path.clone();
-        output.finish().map_err(|error| ExportError::from(error).at(&path))?;
+        output.finish().map_err(|error| ExportError::from(error).at(&path, None))?;
     }
     Ok(summary)
 }
@@ -318,7 +319,7 @@ fn open(path: &Path) -> Result<File, ExportError> {
 }
 
 fn create(path: &Path, log: &File) -> Result<Output, ExportError> {
-    let output = Output::create(path).map_err(|error| ExportError::from(error).at(path))?;
+    let output = Output::create(path).map_err(|error| ExportError::from(error).at(path, None))?;
     if output.replaces(log) {
         return Err(ExportError::Refused("it would be replaced by its own export".to_owned()));
     }

@@ -161,8 +161,8 @@ impl Gap {
     /// Of a lane compared up to packet number `up_to`, of which a trailer counts the records that
     /// were not written.
     pub(super) fn new(place: Place, up_to: u64, trailer: Option<(&Trailer, u64)>) -> Self {
-        let killed = "the run was killed, or the disk had no room left for the log's end, or its \
-                      reader was gone or too slow";
+        let killed = "the run was killed, goes on, or the disk had no room left for the log's end, or \
+                      its reader was gone or too slow";
         let Some((trailer, unwritten)) = trailer else {
             return Self { place, up_to, unwritten: None, cause: killed.to_owned() };
         };

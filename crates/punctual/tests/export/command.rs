@@ -144,6 +144,23 @@ fn a_log_is_not_replaced_by_its_own_export() {
     assert_eq!(place.names(), ["link.csv", "run.log"]);
 }
 
+/// As a run locks its log and its report.
+#[test]
+fn what_a_run_is_writing_is_not_replaced() {
+    let place = Place::new(&one_of_each());
+    fs::write(place.0.join("live.log"), "a run's").unwrap();
+    let live = fs::File::open(place.0.join("live.log")).unwrap();
+    live.try_lock().unwrap();
+    for words in ["--format csv -o live.log", "-o a.csv --changes live.log"] {
+        let said = place.fails(125, &format!("export run.log {words}"));
+        assert!(said.ends_with("cannot write live.log: a run is writing it: name another file"));
+    }
+    assert_eq!(place.read("live.log"), b"a run's");
+    assert_eq!(place.names(), ["live.log", "run.log"]);
+    live.unlock().unwrap();
+    place.says("export run.log --format csv -o live.log");
+}
+
 #[test]
 fn a_full_disk_is_named_and_so_is_what_cannot_be_made() {
     let place = Place::new(&SCENARIOS[1].log());
@@ -156,6 +173,10 @@ fn a_full_disk_is_named_and_so_is_what_cannot_be_made() {
             "punctual: log export: cannot write /dev/full: the disk is full"
         );
     }
+    assert_eq!(
+        place.fails(125, "export run.log -o a.csv --changes /dev/full"),
+        "punctual: log export: cannot write /dev/full: the disk is full"
+    );
     let said = place.fails(125, "export run.log -o nowhere/a.csv");
     assert!(said.contains("cannot write nowhere/a.csv: No such file or directory"), "{said}");
     let said = place.fails(2, "export absent.log -o a.csv");

@@ -211,6 +211,23 @@ fn a_file_that_cannot_be_written_is_the_programs_failure() {
 }
 
 #[test]
+fn what_a_run_is_writing_is_not_replaced() {
+    let directory = Directory::new();
+    let (trace_file, live) = (directory.file("up", "1\n2\n"), directory.file("live", "a run's"));
+    let locked = fs::File::open(&live).unwrap();
+    locked.try_lock().unwrap();
+    for words in [
+        ["convert", &trace_file, "-o", &live].as_slice(),
+        &["make", "constant", "--rate", "1mbit", "--duration", "1s", "-o", &live],
+    ] {
+        let ended = trace(words);
+        assert_eq!(ended.status, 125, "{}", ended.stderr);
+        assert!(ended.stderr.contains("live: a run is writing it"), "{}", ended.stderr);
+    }
+    assert_eq!(fs::read(&live).unwrap(), b"a run's");
+}
+
+#[test]
 fn a_file_is_replaced_when_its_successor_is_whole_and_not_before() {
     let directory = Directory::new();
     let file = directory.file("up", lines_of(1..100_000));
