@@ -363,7 +363,12 @@ fn impaired(departed: u64) -> Impairments {
         duplicate: Some(Share::new(250, 4, departed - 2)),
         corrupt: Some(Share::new(100, 1, departed + 2)),
         reorder: Some(Share::new(50, 1, departed + 2)),
-        jitter: Some(Jitter::new(1_000_000, 30_000_000, &spread(29_001 * US, 30_999 * US))),
+        jitter: Some(Jitter {
+            asked_ns: 1_000_000,
+            min_ns: Some(-999_000),
+            mean_ns: Some(-899_100),
+            max_ns: Some(999_000),
+        }),
         slots: Some(9_412),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::config::LinkConfig;
 use crate::exit::Departure;
-use crate::impair::{Gate, Overtaking, Share, Slot, Spread};
+use crate::impair::{Deviations, Gate, Overtaking, Share, Slot, Spread};
 use crate::packet::Packet;
 use crate::random::{Component, Stream};
 use crate::ring::Ring;
@@ -39,6 +39,8 @@ pub(crate) struct DelayLine {
     segments: u64,
     /// Of those that keep their order, the latest due time.
     last_due: Instant,
+    /// What the jitter did.
+    deviations: Deviations,
     entered: u64,
     /// The latest to enter of all that have left.
     furthest: u64,
@@ -81,6 +83,7 @@ impl DelayLine {
             early: BinaryHeap::new(),
             segments: 0,
             last_due: Instant::ZERO,
+            deviations: Deviations::default(),
             entered: 0,
             furthest: 0,
             reordered: 0,
@@ -262,6 +265,11 @@ impl DelayLine {
         self.overtaking.share()
     }
 
+    /// How far the jitter spread the delay.
+    pub(crate) fn deviations(&self) -> Deviations {
+        self.deviations
+    }
+
     /// Slots in which packets left.
     pub(crate) fn slots(&self) -> u64 {
         self.gate.as_ref().or(self.shut.as_ref()).map_or(0, Gate::slots)
@@ -273,12 +281,17 @@ impl DelayLine {
         if self.overtaking.skips() {
             return now;
         }
-        let due = now + self.spread.draw();
-        if self.overtaking.by_jitter() {
-            return due;
+        let drawn = now + self.spread.draw();
+        let due = if self.overtaking.by_jitter() {
+            drawn
+        } else {
+            self.last_due = self.last_due.max(drawn);
+            self.last_due
+        };
+        if self.spread.is_spread() {
+            self.deviations.count(due.since(now), self.spread.mean());
         }
-        self.last_due = self.last_due.max(due);
-        self.last_due
+        due
     }
 
     fn head(&self) -> Option<&Held> {

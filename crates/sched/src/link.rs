@@ -216,6 +216,7 @@ impl Link {
         snapshot.reordered = self.line.reordered();
         snapshot.impairments = ImpairmentCounts {
             reorder: self.line.skipped(),
+            jitter: self.line.deviations(),
             slots: self.line.slots(),
             ..self.strikes.counts()
         };

@@ -1,7 +1,5 @@
 //! What the impairments were asked to do, and what they did.
 
-use crate::difference_ns;
-use crate::distribution::Distribution;
 use serde::{Deserialize, Serialize};
 
 /// Own impairments of one direction; null for those that were not asked for, and all null with
@@ -47,8 +45,9 @@ impl Share {
     }
 }
 
-/// Time in the delay line less `delay`, what waiting for order and slots adds included. Null
-/// without a departure.
+/// Time in the delay line less the `delay` in force as the packet entered it, what waiting for
+/// order adds included and waiting for slots not; of the packets that entered it while there was
+/// jitter. Null without one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jitter {
     /// Asked for: the bound of a uniform distribution, the deviation of a table.
@@ -59,20 +58,6 @@ pub struct Jitter {
     pub mean_ns: Option<i64>,
     /// The greatest.
     pub max_ns: Option<i64>,
-}
-
-impl Jitter {
-    /// Of packets whose `propagation` was `delay_ns` but for jitter.
-    pub fn new(asked_ns: u64, delay_ns: u64, propagation: &Distribution) -> Self {
-        let delay = difference_ns(delay_ns, 0);
-        let beyond = |span: Option<i64>| span.map(|span| span.saturating_sub(delay));
-        Self {
-            asked_ns: difference_ns(asked_ns, 0),
-            min_ns: beyond(propagation.min_ns),
-            mean_ns: beyond(propagation.mean_ns),
-            max_ns: beyond(propagation.max_ns),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -90,21 +75,5 @@ mod tests {
         ] {
             assert_eq!(Share::new(1, events, opportunities).realised_ppm, ppm, "{events}");
         }
-    }
-
-    #[test]
-    fn jitter_is_what_the_delay_does_not_explain() {
-        let propagation = Distribution {
-            min_ns: Some(15),
-            mean_ns: Some(21),
-            max_ns: Some(30),
-            ..Distribution::default()
-        };
-        let jitter = Jitter::new(5, 20, &propagation);
-        assert_eq!(
-            (jitter.asked_ns, jitter.min_ns, jitter.mean_ns, jitter.max_ns),
-            (5, Some(-5), Some(1), Some(10))
-        );
-        assert_eq!(Jitter::new(5, 20, &Distribution::default()).max_ns, None);
     }
 }

@@ -1,11 +1,12 @@
 //! The report's section of the impairments: what was asked for beside what came out.
 
-use punctual_measure::report::{Delays, Impairments, Jitter, Share};
+use punctual_measure::difference_ns;
+use punctual_measure::report::{Impairments, Jitter, Share};
 use punctual_sched::impair::{Correlated, Impair, Reorder, Share as Counts};
 use punctual_sched::{Duration, LinkConfig, Probability, Snapshot};
 
-/// Of a direction with `delay`.
-pub(super) fn impairments(config: &LinkConfig, snapshot: &Snapshot, delay: &Delays) -> Impairments {
+/// Of a direction.
+pub(super) fn impairments(config: &LinkConfig, snapshot: &Snapshot) -> Impairments {
     if config.impair == Impair::Netem {
         return Impairments::default();
     }
@@ -14,7 +15,7 @@ pub(super) fn impairments(config: &LinkConfig, snapshot: &Snapshot, delay: &Dela
     let of = |share: Correlated, counts| with(ppm(share.probability), counts);
     // A live change may have taken a loss away, or brought one.
     let lossy = !config.loss.is_none() || counts.loss.opportunities > 0;
-    let spread = config.jitter != Duration::ZERO;
+    let spread = config.jitter != Duration::ZERO || counts.jitter.packets > 0;
     Impairments {
         loss: lossy.then(|| with(config.loss.expected_ppm(), counts.loss)),
         loss_marked: config.ecn.then_some(counts.loss_marked),
@@ -24,8 +25,11 @@ pub(super) fn impairments(config: &LinkConfig, snapshot: &Snapshot, delay: &Dela
             Reorder::Skip { probability, .. } => Some(with(ppm(probability), counts.reorder)),
             Reorder::None | Reorder::Jitter => None,
         },
-        jitter: spread.then(|| {
-            Jitter::new(config.jitter.as_nanos(), config.delay.as_nanos(), &delay.propagation)
+        jitter: spread.then(|| Jitter {
+            asked_ns: difference_ns(config.jitter.as_nanos(), 0),
+            min_ns: counts.jitter.least_ns(),
+            mean_ns: counts.jitter.mean_ns(),
+            max_ns: counts.jitter.greatest_ns(),
         }),
         slots: config.slot.is_some().then_some(counts.slots),
     }
@@ -52,7 +56,7 @@ mod tests {
             link.arrive(Packet::on_path(handle, Instant::from_nanos(handle), 1000, 7));
         }
         link.advance(Instant::from_nanos(1_000_000_000));
-        impairments(&config, &link.snapshot(), &Delays::default())
+        impairments(&config, &link.snapshot())
     }
 
     #[test]

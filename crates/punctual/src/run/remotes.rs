@@ -6,7 +6,6 @@ use std::path::Path;
 use anyhow::Result;
 use punctual_linux::driver::{Refused, Remote, Seen};
 use punctual_linux::netfilter::Support;
-use punctual_measure::report::Delays;
 use punctual_sched::impair::Correlated;
 use punctual_sched::trace::{Trace, TraceOptions};
 use punctual_sched::{Change, ConfigError, Instant, LinkConfig};
@@ -188,8 +187,7 @@ impl control::Links for Remotes {
             backlog: Backlog { packets: snapshot.backlog_packets, bytes: snapshot.backlog_bytes },
             packets: state::packets(snapshot),
             bytes: state::bytes(snapshot),
-            // What was measured of the delays is with the thread that measures it.
-            impairments: impairments(config, snapshot, &Delays::default()),
+            impairments: impairments(config, snapshot),
             trace: state::followed(config, seen.trace),
             opportunities: state::opportunities(config, snapshot),
         })

@@ -149,7 +149,7 @@ pub(super) fn direction(
         flushed_by_kernel: flushed,
         copies_failed: unsent + unkept,
         bytes: state::bytes(snapshot),
-        impairments: impairments(config, snapshot, &kept.delay),
+        impairments: impairments(config, snapshot),
         trace: state::followed(config, *position),
         opportunities: state::opportunities(config, snapshot),
         delay: kept.delay,

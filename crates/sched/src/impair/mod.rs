@@ -27,7 +27,7 @@ mod strikes;
 mod tables;
 
 pub use correlated::Correlated;
-pub use counts::{ImpairmentCounts, Share};
+pub use counts::{Deviations, ImpairmentCounts, Share};
 pub use distribution::{Distribution, Table};
 pub use list::BadValue;
 pub use loss::Loss;

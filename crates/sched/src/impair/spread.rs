@@ -56,7 +56,7 @@ impl Spread {
 
     /// One time. Draws nothing while there is no jitter.
     pub(crate) fn draw(&mut self) -> Duration {
-        if self.jitter == Duration::ZERO {
+        if !self.is_spread() {
             return self.mean;
         }
         let repeats = self.random.happens(self.correlation);
@@ -73,6 +73,17 @@ impl Spread {
                 self.at(entries[entry])
             }
         }
+    }
+
+    /// Whether there is any jitter.
+    #[inline]
+    pub(crate) fn is_spread(&self) -> bool {
+        self.jitter != Duration::ZERO
+    }
+
+    /// The time without jitter.
+    pub(crate) fn mean(&self) -> Duration {
+        self.mean
     }
 
     /// The shortest time that a draw can give.

@@ -96,6 +96,29 @@ fn a_gap_of_reorder_goes_on_counting() {
 }
 
 #[test]
+fn jitter_is_counted_from_the_delay_in_force_as_each_packet_entered() {
+    let counted = |run: &Run| {
+        let jitter = run.link.snapshot().impairments.jitter;
+        (jitter.packets, jitter.least_ns(), jitter.mean_ns(), jitter.greatest_ns())
+    };
+    // A table of one value: 1/4 of the jitter beyond the delay, each time.
+    let mut run = Run::new("delay=10ms jitter=4ms distribution=table:0800");
+    run.send(0, 1, 100).change(1_000, "delay=100ms").send(1_000, 1, 100);
+    run.change(2_000, "delay=200ms jitter=40ms").send(2_000, 2, 100).until(3_000);
+    let (one, ten) = (Some(1_000_000), Some(10_000_000));
+    assert_eq!(counted(&run), (4, one, Some(5_500_000), ten), "also of those on the line");
+    // Not of those that have none; and what waits for order, here 4 ms, is late by that.
+    run.change(3_000, "jitter=0ms").send(3_000, 1, 100);
+    assert_eq!(counted(&run).0, 4);
+    run.change(4_000, "delay=204ms jitter=4ms").send(4_000, 1, 100).end();
+    assert_eq!(run.dues()[4..], [212_000, 212_000]);
+    assert_eq!(counted(&run), (5, one, Some(5_200_000), ten));
+    let mut run = Run::new("delay=10ms jitter=4ms reorder=100% slot=50ms,packets=1");
+    run.send(0, 2, 100).end();
+    assert_eq!(counted(&run), (0, None, None, None), "they skip it, and wait for slots");
+}
+
+#[test]
 fn slots_that_come_hold_packets_that_are_on_the_line() {
     let mut run = Run::new("delay=10ms");
     run.send(0, 3, 100).change(5_000, "slot=3ms,packets=1").end();
