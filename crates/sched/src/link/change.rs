@@ -93,6 +93,8 @@ impl Link {
             self.configure_queue(before);
         }
         self.configure_nic();
+        // It has begun: no later change begins it again.
+        self.config.jens.handover_now = None;
         self.next = self.next_decision();
     }
 

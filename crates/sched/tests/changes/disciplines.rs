@@ -2,6 +2,7 @@
 //! bytes take a millisecond at 8 Mbit/s without framing.
 
 use crate::run::{Run, at, with};
+use punctual_sched::queue::Statistics;
 use punctual_sched::{DropReason, Ecn, Mark, Packet, TransmitTime};
 
 fn flow(flow: u32) -> impl FnOnce(Packet) -> Packet {
@@ -442,6 +443,36 @@ fn a_rate_of_jens_is_for_the_next_packet_and_the_gate_in_force_stays() {
     let mut run = Run::new("rate=8mbit framing=0 queue=jens");
     run.send(0, 3, 1_000).change(500, "rate=16mbit").end();
     assert_eq!(run.dues(), [0, 1_000, 1_500]);
+}
+
+#[test]
+fn a_handover_of_jens_is_not_begun_again_by_a_later_change() {
+    for later in ["rate=16mbit", "rate=16mbit overhead=0", "limit=50p", "jens.markfree=3ms"] {
+        let mut run = Run::new("rate=8mbit framing=0 queue=jens");
+        run.change(0, "jens.handover=30ms")
+            .send(1_000, 1, 1_000)
+            .change(2_000, later)
+            .until(50_000);
+        run.change(50_000, "rate=4mbit").send(50_000, 1, 1_000).end();
+        assert_eq!(run.dues(), [30_000, 50_000], "{later}");
+        let Statistics::Jens(jens) = run.link.snapshot().discipline else { panic!() };
+        assert_eq!(jens.handovers, 1, "{later}");
+    }
+}
+
+#[test]
+fn the_end_of_a_handover_of_jens_is_told_while_a_packet_waits_for_it() {
+    for link in ["jens.handover=30ms", "jens.handover=0ms,30ms"] {
+        let mut run = Run::new(&format!("rate=8mbit framing=0 queue=jens {link}"));
+        let due = |run: &Run| run.link.latest_due().map(|due| due.as_nanos() / 1_000);
+        assert_eq!(due(&run), None);
+        run.send(0, 2, 1_000).change(1_000, "jens.handover=5ms").change(1_000, "rate=9mbit");
+        assert_eq!(due(&run), Some(30_000));
+        run.change(2_000, "jens.handover=90ms");
+        assert_eq!(due(&run), Some(92_000));
+        run.end();
+        assert_eq!((run.dues().len(), due(&run)), (2, None));
+    }
 }
 
 #[test]

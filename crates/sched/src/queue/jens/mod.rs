@@ -54,6 +54,8 @@ pub struct Jens {
     start: Instant,
     /// How many of the planned handovers have begun.
     begun: usize,
+    /// When the last of all handovers that have begun ends.
+    handed_over: Instant,
     /// The watchdog.
     armed: Option<Instant>,
 }
@@ -87,6 +89,7 @@ impl Jens {
             rate: config.rate,
             start,
             begun: jens.handovers.partition_point(|known| start + known.at < now),
+            handed_over: Instant::ZERO,
             armed: None,
         };
         if let Some(duration) = jens.handover_now {
@@ -135,6 +138,7 @@ impl Jens {
 
     fn close_gates(&mut self, at: Instant, duration: Duration) {
         self.shared.statistics.handovers += 1;
+        self.handed_over = self.handed_over.max(at + duration);
         for user in &mut self.users {
             user.hand_over(at, duration);
         }
@@ -250,6 +254,12 @@ impl Discipline for Jens {
 
     fn backlog(&self) -> Backlog {
         self.shared.held
+    }
+
+    /// A handover is a delay; one that has ended is over.
+    fn latest_due(&self) -> Option<Instant> {
+        (self.shared.held.packets > 0 && self.handed_over > Instant::ZERO)
+            .then_some(self.handed_over)
     }
 
     /// In the module's order: limit, rate, handover, marks, latency; then what no longer fits is
