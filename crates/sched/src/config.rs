@@ -1,6 +1,6 @@
 //! The parameters of one direction of a link.
 
-mod change;
+pub(crate) mod change;
 mod follows;
 mod implied;
 mod shared;

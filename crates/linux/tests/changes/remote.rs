@@ -47,7 +47,8 @@ fn a_change_from_another_thread_holds_for_what_comes_after() {
     };
     assert_eq!(
         (*at, changed, *source),
-        (applied.at, &change("delay=20ms loss=0%"), Source::Remote)
+        (applied.at, &change("delay=20ms"), Source::Remote),
+        "that nothing is lost was so before"
     );
     assert!(when.is_some_and(|when| asked <= when && when <= *at));
 }

@@ -72,14 +72,21 @@ impl Settings {
 
     /// Takes one out.
     pub(crate) fn remove(&mut self, name: &str) {
+        self.retain(|known| known.parameter.name != name);
+    }
+
+    fn retain(&mut self, keep: impl FnMut(&Setting) -> bool) {
         let Some(settings) = &mut self.0 else { return };
         let settings = Arc::make_mut(settings);
-        settings.retain(|known| known.parameter.name != name);
+        settings.retain(keep);
         if settings.is_empty() {
             self.0 = None;
         }
     }
 }
+
+/// Parameters that drop what no longer fits when they name less.
+pub(crate) const LIMITS: [&str; 3] = ["limit", "fq_codel.memory_limit", "dualpi2.memlimit"];
 
 impl LinkConfig {
     /// This configuration, that of a link in operation, with the parameters named replaced.
@@ -108,6 +115,30 @@ impl LinkConfig {
             || jitter.is_some_and(|jitter| jitter != self.jitter)
             || loss.is_some_and(|loss| loss != self.loss)
             || limit.is_some_and(|limit| Some(limit) != self.limit)
+    }
+
+    /// What a change says that is not in force already, which is all that it does. Limits stay with
+    /// what else they are named with: by a new one of the same value a new queue drops what it does
+    /// not hold.
+    #[must_use]
+    pub fn news(&self, change: &Change) -> Change {
+        let mut news = change.clone();
+        let alone = change.others.is_empty();
+        news.rate = change.rate.filter(|rate| *rate != self.rate);
+        news.delay = change.delay.filter(|delay| *delay != self.delay);
+        news.jitter = change.jitter.filter(|jitter| *jitter != self.jitter);
+        news.loss = change.loss.filter(|loss| *loss != self.loss);
+        news.limit = change.limit.filter(|limit| !alone || Some(*limit) != self.limit);
+        if !alone {
+            let mut config = self.clone();
+            config.jens.handover_now = None;
+            news.others.retain(|Setting { parameter, value }| {
+                let mut with = config.clone();
+                let _ = parameter.apply(&mut with, value);
+                LIMITS.contains(&parameter.name) || with != config
+            });
+        }
+        news
     }
 
     /// The same as [`LinkConfig::changed`], checked: the error's place is the parameter to change.

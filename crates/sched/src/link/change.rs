@@ -1,6 +1,7 @@
 //! Live changes: what each does to what is held.
 
 use super::Link;
+use crate::config::change::LIMITS;
 use crate::config::{Change, ConfigError, DerivedLimit, Limit, LinkConfig};
 use crate::impair::{Impair, Loss};
 use crate::nic::Nic;
@@ -9,6 +10,30 @@ use crate::time::{Duration, Instant};
 use crate::units::Rate;
 
 impl Link {
+    /// Whether a change differs from what is in force, see [`LinkConfig::changes`].
+    pub fn changes(&self, change: &Change) -> bool {
+        match &self.follower {
+            None => self.config.changes(change),
+            Some(_) => self.in_force().changes(change),
+        }
+    }
+
+    /// What a change at `at` says that is not in force already, after every decision due up to then:
+    /// see [`LinkConfig::news`].
+    #[must_use]
+    pub fn news(&mut self, change: &Change, at: Instant) -> Change {
+        self.advance(at);
+        let mut news = match &self.follower {
+            None => self.config.news(change),
+            Some(_) => self.in_force().news(change),
+        };
+        if self.delivers() {
+            // Refused, whatever it is.
+            news.rate = change.rate;
+        }
+        news
+    }
+
     /// Changes parameters at `at`, all named ones at once, after every decision due up to then.
     /// Whether anything differs from what was in force; if not, nothing was done.
     ///
@@ -224,9 +249,6 @@ impl Values {
         (config.limit, config.derived_limit) = (limit, derived_limit);
     }
 }
-
-/// Parameters that drop what no longer fits when they name less.
-const LIMITS: [&str; 3] = ["limit", "fq_codel.memory_limit", "dualpi2.memlimit"];
 
 /// 2^64 over the golden ratio: seeds of neighbours share no bits (Steele, Lea, Flood 2014).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -120,14 +120,6 @@ impl Link {
         }
     }
 
-    /// Whether a change differs from what is in force, see [`LinkConfig::changes`].
-    pub fn changes(&self, change: &Change) -> bool {
-        match &self.follower {
-            None => self.config.changes(change),
-            Some(_) => self.in_force().changes(change),
-        }
-    }
-
     /// Before a change at `at`: everything up to then. Whether it changes anything; if it does not,
     /// or is refused, no step has been passed for it, so that it need not be in a log.
     pub(super) fn meet_change(

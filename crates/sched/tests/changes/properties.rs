@@ -176,6 +176,40 @@ proptest! {
     }
 
     #[test]
+    fn what_a_change_names_that_is_in_force_already_does_nothing(
+        config in any_link(),
+        steps in any_steps(CHANGES.len()),
+    ) {
+        let mut whole = Link::new(&config, 42, Instant::ZERO).unwrap();
+        let mut less = Link::new(&config, 42, Instant::ZERO).unwrap();
+        let mut now = 0;
+        for (number, step) in steps.iter().enumerate() {
+            now += step.gap();
+            let at = Instant::from_nanos(now);
+            match step {
+                &Step::Arrive { len, flow, .. } => {
+                    for link in [&mut whole, &mut less] {
+                        link.arrive(Packet::on_path(number as u64, at, len, flow));
+                    }
+                }
+                Step::Change { change, .. } => {
+                    if whole.changes(change) {
+                        let news = less.news(change, at);
+                        prop_assert_ne!(&news, &Change::default());
+                        match whole.change(change, at) {
+                            Ok(changed) => prop_assert_eq!(less.change(&news, at), Ok(changed)),
+                            Err(_) => whole.advance(at),
+                        }
+                    }
+                }
+            }
+            prop_assert_eq!(drain(&mut whole).collect::<Vec<_>>(), drain(&mut less).collect::<Vec<_>>());
+            prop_assert_eq!(whole.config(), less.config());
+        }
+        prop_assert_eq!(whole.snapshot(), less.snapshot());
+    }
+
+    #[test]
     fn a_change_that_is_refused_leaves_everything_as_it_was(
         config in any_link(),
         steps in any_steps(CHANGES.len()),

@@ -1,5 +1,7 @@
 //! How a lane's link is changed while it runs.
 
+use std::borrow::Cow;
+
 use punctual_sched::config::Gso;
 use punctual_sched::trace::{Trace, TraceOptions};
 use punctual_sched::{Change, ConfigError, Instant};
@@ -152,9 +154,13 @@ impl<A: Account> Lane<A> {
         if self.divided {
             self.link.config().changed(change).check_divided()?;
         }
+        let news = match source {
+            Source::Word => Cow::Borrowed(change),
+            Source::Set | Source::Remote => Cow::Owned(self.link.news(change, at)),
+        };
         self.link.change(change, at)?;
         self.changed(at);
-        self.account.changed(at, asked, change, source);
+        self.account.changed(at, asked, &news, source);
         Ok(())
     }
 
