@@ -189,22 +189,43 @@ fn ignored(source: Source, parameter: &str, value: u64, reason: Reason) -> Found
 }
 
 impl Ignored {
-    /// A change that the link has refused.
+    /// A change that the link has refused: named is what was stored, whatever parameter the refusal
+    /// is of.
     pub(crate) fn refused(source: Source, change: &Change, error: ConfigError) -> Self {
-        let value = match error.place.as_str() {
-            "rate" => change.rate.map(Rate::as_bps),
-            "delay" => change.delay.map(Duration::as_nanos),
-            "jitter" => change.jitter.map(Duration::as_nanos),
-            "limit" => change.limit.map(|limit| match limit {
-                Limit::Packets(packets) => packets.into(),
-                Limit::Bytes(bytes) => bytes,
-                Limit::Time(time) => time.as_nanos(),
-            }),
-            _ => None,
+        let stored = stored(change);
+        let named = stored.iter().find(|(name, _)| name.name() == error.place);
+        let (parameter, value) = match (named, &stored[..]) {
+            (Some((name, value)), _) | (None, [(name, value)]) => (name.name(), *value),
+            _ => ("set", stored.iter().map(|(name, _)| name.bit()).sum()),
         };
-        let parameter = error.place.clone();
-        Self { source, parameter, value: value.unwrap_or(0), reason: Reason::Refused(error) }
+        Self { source, parameter: parameter.to_owned(), value, reason: Reason::Refused(error) }
     }
+}
+
+/// The words that a change was read from.
+fn stored(change: &Change) -> Vec<(SetValue, u64)> {
+    let Change { rate, delay, jitter, loss, limit, others: _ } = *change;
+    let loss = loss.map(|loss| match loss {
+        Loss::Random { probability, .. } => probability.as_raw().into(),
+        _ => 0,
+    });
+    let (packets, bytes) = match limit {
+        Some(Limit::Packets(packets)) => (Some(packets.into()), None),
+        Some(Limit::Bytes(bytes)) => (None, Some(bytes)),
+        // No word names a time.
+        Some(Limit::Time(_)) | None => (None, None),
+    };
+    [
+        (SetValue::Rate, rate.map(Rate::as_bps)),
+        (SetValue::Delay, delay.map(Duration::as_nanos)),
+        (SetValue::Jitter, jitter.map(Duration::as_nanos)),
+        (SetValue::Loss, loss),
+        (SetValue::LimitPackets, packets),
+        (SetValue::LimitBytes, bytes),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+    .collect()
 }
 
 #[cfg(test)]
@@ -294,6 +315,26 @@ mod tests {
             block.set(Side::Up, set).unwrap();
             let [Some(Found::Ignored(ignored)), None] = watch.look(at(1)) else { panic!() };
             assert_eq!((ignored.parameter.as_str(), ignored.source), (parameter, Source::Set));
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_named_as_it_was_stored() {
+        let (block, mut watch) = watched();
+        for (set, place, parameter, value) in [
+            (&[(SetValue::Rate, u64::MAX)][..], "queue", "rate", u64::MAX),
+            (&[(SetValue::Loss, 9)], "impair", "loss", 9),
+            (&[(SetValue::Rate, 5), (SetValue::Jitter, 7)], "jitter", "jitter", 7),
+            (&[(SetValue::LimitPackets, 3)], "limit", "limit", 3),
+            (&[(SetValue::LimitBytes, 3)], "queue", "limit", 3),
+            (&[(SetValue::Rate, 0), (SetValue::Loss, 0)], "queue", "set", 0b1001),
+        ] {
+            block.set(Side::Up, set).unwrap();
+            let [Some(Found::Change(change, source)), None] = watch.look(at(1)) else { panic!() };
+            let error = ConfigError::new(place, "cannot be");
+            let ignored = Ignored::refused(source, &change, error.clone());
+            assert_eq!((ignored.parameter.as_str(), ignored.value), (parameter, value), "{place}");
+            assert_eq!(ignored.reason, Reason::Refused(error));
         }
     }
 

@@ -24,6 +24,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_look_is_no_timer,
         a_writer_that_dies_in_the_midst_of_a_set_stops_nobody,
         what_the_link_cannot_be_is_ignored_and_told,
+        a_rate_that_the_queue_cannot_have_is_told_as_it_was_stored,
         random_bytes_all_over_the_block_lose_no_packet,
     ]
     .into()
@@ -190,6 +191,18 @@ fn what_the_link_cannot_be_is_ignored_and_told() {
     assert_eq!((ignored.parameter.as_str(), ignored.value), ("jitter", 2_000_000));
     assert!(ignored.reason.to_string().contains("more than the delay"), "{}", ignored.reason);
     assert!(left.ledger.changes().is_empty());
+}
+
+fn a_rate_that_the_queue_cannot_have_is_told_as_it_was_stored() {
+    let (driven, block) = start("rate=20mbit queue=jens", Precision::Balanced);
+    block.store_rate(Side::Up, u64::MAX);
+    driven.send(1, 100);
+    driven.receive();
+    let left = driven.drain();
+    let [ignored] = left.ledger.ignored()[..] else { panic!("{:?}", left.ledger) };
+    assert_eq!((ignored.parameter.as_str(), ignored.value), ("rate", u64::MAX));
+    let told = ignored.reason.to_string();
+    assert!(told.starts_with("queue: jens needs a rate"), "{told}");
 }
 
 fn random_bytes_all_over_the_block_lose_no_packet() {

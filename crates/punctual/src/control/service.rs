@@ -373,16 +373,22 @@ impl<'a> Named<'a> {
         Change::parse(config, self.0.iter().map(|s| (s.name.as_str(), s.value.as_str())))
     }
 
-    /// The place as the client has written it.
+    /// The place as the client has written it. What it has not written, such as the queue that cannot
+    /// have this rate, is named beside the only thing that it has, or the direction. A trace names no
+    /// parameter, and is refused at the one that it does not go with.
     fn refused(&self, direction: Direction, refused: Refused) -> ConfigError {
         let error = match refused {
             Refused::Config(error) => error,
             Refused::Link(problem) => return ConfigError::new(direction.name(), problem),
         };
-        match self.0.iter().find(|setting| setting.name == error.place) {
-            Some(setting) => ConfigError { place: setting.place.clone(), ..error },
-            None => error.within(direction.name()),
-        }
+        let written = self.0.iter().find(|setting| setting.name == error.place);
+        let place = match (written, &self.0[..]) {
+            (Some(setting), _) => return ConfigError { place: setting.place.clone(), ..error },
+            (None, []) => return error.within(direction.name()),
+            (None, [setting]) => setting.place.clone(),
+            (None, _) => direction.name().to_owned(),
+        };
+        ConfigError::new(place, error.to_string())
     }
 }
 
@@ -595,6 +601,11 @@ mod tests {
                 "is fixed when the run starts",
             ),
             (
+                r#"{"set":{"both.queue":"jens","both.rate":"unlimited"}}"#,
+                "both.queue",
+                "jens needs a rate",
+            ),
+            (
                 r#"{"set":{"both.rate":"1mbit","down.corrupt":"1%"}}"#,
                 "down.corrupt",
                 "no bytes are",
@@ -608,6 +619,21 @@ mod tests {
             assert!(told.contains(problem), "{line}: {told}");
             assert_eq!(service.links.applied.get(), 0, "{line}");
             assert_eq!(Direction::BOTH.map(|direction| config(&service, direction)), before);
+        }
+    }
+
+    #[test]
+    fn what_the_client_has_not_written_is_told_beside_what_it_has() {
+        for (set, place) in [
+            (r#"{"up.rate":"unlimited"}"#, "up.rate"),
+            (r#"{"both.rate":"unlimited"}"#, "both.rate"),
+            (r#"{"up.rate":"unlimited","up.delay":"1ms"}"#, "up"),
+        ] {
+            let mut service = service("rate=20mbit queue=jens");
+            let error = &ask(&mut service, &format!(r#"{{"set":{set}}}"#))["error"];
+            assert_eq!(error["place"], place);
+            let told = error["problem"].as_str().unwrap();
+            assert!(told.starts_with("queue: jens needs a rate"), "{told}");
         }
     }
 
