@@ -1,6 +1,8 @@
 //! Random changes of random parameters at random times.
 
 use proptest::prelude::*;
+use punctual_sched::config::QueueKind;
+use punctual_sched::impair::Impair;
 use punctual_sched::{Change, Ecn, Instant, Link, LinkConfig, Output, Packet, Rate};
 
 use crate::changes::{CHANGES, REORDERING, add};
@@ -17,6 +19,11 @@ impl Step {
     fn gap(&self) -> u64 {
         let (Self::Arrive { gap, .. } | Self::Change { gap, .. }) = self;
         *gap
+    }
+
+    fn shorten(&mut self, by: u64) {
+        let (Self::Arrive { gap, .. } | Self::Change { gap, .. }) = self;
+        *gap -= by;
     }
 }
 
@@ -163,7 +170,7 @@ proptest! {
         config in any_link(),
         steps in any_steps(CHANGES.len() - REORDERING),
     ) {
-        prop_assume!(config.impair == punctual_sched::impair::Impair::Own);
+        prop_assume!(config.impair == Impair::Own);
         let (outputs, link) = play(&config, &steps, &[]);
         let mut last = std::collections::BTreeMap::new();
         for output in &outputs {
@@ -207,6 +214,42 @@ proptest! {
             prop_assert_eq!(whole.config(), less.config());
         }
         prop_assert_eq!(whole.snapshot(), less.snapshot());
+    }
+
+    #[test]
+    fn a_limit_that_nothing_reaches_can_change_at_any_time_and_nothing_follows(
+        config in any_link(),
+        arrivals in any_steps(1),
+        at in proptest::collection::vec((0_usize..150, 0_u64..3 * MILLI), 1..40),
+    ) {
+        let limits = match (config.impair, config.queue) {
+            (Impair::Netem, _) => ["netem.limit=900p", "netem.limit=800p"],
+            (_, QueueKind::Tbf) => ["limit=9mb", "limit=8mb"],
+            _ => ["limit=900p", "limit=800p"],
+        };
+        let limits = limits.map(|limit| Change::from_words(limit, "set").unwrap());
+        let config = config.changed(&limits[0]);
+        let mut steps: Vec<_> =
+            arrivals.into_iter().filter(|step| matches!(step, Step::Arrive { .. })).collect();
+        prop_assume!(!steps.is_empty());
+        let (plain, _) = play(&config, &steps, &[]);
+        for (n, (place, gap)) in at.into_iter().enumerate() {
+            let change = limits[(n + 1) % 2].clone();
+            // What comes after it comes when it did; the last change of all stays the last.
+            let place = place % steps.len();
+            let gap = gap.min(steps[place].gap());
+            steps[place].shorten(gap);
+            steps.insert(place, Step::Change { gap, change });
+        }
+        let (told, _) = play(&config, &steps, &[]);
+        let fates = |outputs: Vec<Output>| -> Vec<_> {
+            outputs.into_iter().map(|mut output| {
+                let (Output::Depart { packet, .. } | Output::Drop { packet, .. }) = &mut output;
+                packet.handle = 0;
+                output
+            }).collect()
+        };
+        prop_assert_eq!(fates(plain), fates(told));
     }
 
     #[test]
