@@ -69,12 +69,13 @@ impl<P> Rounds<P> {
         // socket the run goes on as before.
         while let Ok(Ready { stopped: false, clients, listener }) = self.wait() {
             let now = monotonic();
+            let share = (SHARE / self.connections.len().max(1)).max(1);
             for (connection, events) in self.connections.iter_mut().zip(clients) {
                 if !events.is_empty() {
                     connection.transfer(events, now);
                 }
                 if !events.is_empty() || connection.is_ready() || connection.is_pending() {
-                    connection.serve(SHARE, now, &mut answers);
+                    connection.serve(share, now, &mut answers);
                 }
                 connection.check(now, &mut answers);
             }
@@ -169,8 +170,8 @@ fn is_passing(error: &io::Error) -> bool {
 
 /// Clients at one time; one more gets an answer that says so, and is closed.
 pub(super) const MOST_CLIENTS: usize = 64;
-/// Lines of one client that are answered before the others have their turn: at some 20 us each, a
-/// full house of busy clients waits for 20 ms.
+/// Lines that are answered in one round; each client's share of them, or one line, is answered
+/// before the others have their turn. At some 20 us a line a full house of busy clients waits for 2 ms.
 const SHARE: usize = 16;
 /// What a client is told for which there is none.
 const STARVED: &str =
@@ -314,6 +315,72 @@ mod tests {
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         listening.stop();
+    }
+
+    /// Notes every line, and waits at `gate` for one that says so.
+    struct Noted {
+        lines: Vec<String>,
+        gate: std::sync::mpsc::Receiver<()>,
+    }
+
+    impl Answers for Noted {
+        type Pending = Infallible;
+
+        fn answer(
+            &mut self,
+            line: &[u8],
+            _: Vec<OwnedFd>,
+            _: Instant,
+            out: &mut Vec<u8>,
+        ) -> Option<Infallible> {
+            let line = String::from_utf8(line.to_owned()).unwrap();
+            if line == "wait" {
+                self.gate.recv().unwrap();
+            }
+            self.lines.push(line);
+            out.push(b'\n');
+            None
+        }
+
+        fn resume(&mut self, pending: Infallible, _: &mut Vec<u8>) -> Option<Infallible> {
+            match pending {}
+        }
+
+        fn refuse(&mut self, _: &str, _: &mut Vec<u8>) {}
+    }
+
+    #[test]
+    fn one_line_waits_for_few_of_each_of_many_busy_clients() {
+        let directory =
+            std::env::temp_dir().join(format!("punctual-server-{}-turns", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let (open, gate) = std::sync::mpsc::channel();
+        let listener = socket::listen(&directory).unwrap();
+        let noted = move |_| Noted { lines: Vec::new(), gate };
+        let server = Server::start(listener, noted).unwrap();
+        let connect = || {
+            let stream =
+                socket::connect(&directory, monotonic() + Duration::from_secs(10)).unwrap();
+            let mut client = BufReader::new(stream);
+            // It has been let in.
+            assert_eq!(ask(&mut client, "hello"), "");
+            client
+        };
+        let mut first = connect();
+        let mut busy: Vec<_> = (0..30).map(|_| connect()).collect();
+        let mut last = connect();
+        first.get_mut().write_all(b"wait\n").unwrap();
+        for client in &mut busy {
+            client.get_mut().write_all(&b"busy\n".repeat(1_000)).unwrap();
+        }
+        last.get_mut().write_all(b"last\n").unwrap();
+        open.send(()).unwrap();
+        answer(&mut last);
+        std::fs::remove_dir_all(&directory).unwrap();
+        let lines = server.stop().unwrap().lines;
+        let waited = lines.iter().position(|line| line == "last").unwrap()
+            - lines.iter().position(|line| line == "wait").unwrap();
+        assert!(waited <= 2 * 31, "it waited for {waited} lines");
     }
 
     #[test]
