@@ -154,7 +154,7 @@ fn a_seed_may_be_hexadecimal() {
 }
 
 fn a_log_is_verified_from_stdin() {
-    let ended = Run::new("delay=1ms").sh("ping -c 2 -i 0.1 $PUNCTUAL_PEER").finish();
+    let ended = Run::new("delay=1ms").sh("\"$SELF\" role=ping $PUNCTUAL_PEER 2").finish();
     ended.report();
     let log = std::fs::File::open(ended.file("log")).expect("it was written");
     let verify = std::process::Command::new(PUNCTUAL).args(["verify", "-"]).stdin(log).output();

@@ -79,16 +79,16 @@ fn one_flow_stays_on_one_lane() {
 }
 
 fn fragments_and_other_protocols_have_the_first_lane() {
-    for (target, ping) in [
-        ("$PUNCTUAL_PEER:5001", "ping -c 3 -i 0.2 $PUNCTUAL_PEER >&2"),
-        ("[$PUNCTUAL_PEER6]:5001", "ping -6 -c 3 -i 0.2 $PUNCTUAL_PEER6 >&2"),
-    ] {
+    for (target, address) in
+        [("$PUNCTUAL_PEER:5001", "$PUNCTUAL_PEER"), ("[$PUNCTUAL_PEER6]:5001", "$PUNCTUAL_PEER6")]
+    {
         // 4,000 bytes are three fragments.
         let ended = Run::new("delay=2ms")
             .options(["--threads", "4"])
             .peer(&receiver())
             .sh(&format!(
-                "\"$SELF\" role=send-flows \"{target}\" 20 10 4000 >&2; {ping}; cat \"$T/peer\""
+                "\"$SELF\" role=send-flows \"{target}\" 20 10 4000 >&2; \
+                 \"$SELF\" role=ping {address} 3; cat \"$T/peer\""
             ))
             .finish();
         let report = ended.report();
@@ -98,7 +98,7 @@ fn fragments_and_other_protocols_have_the_first_lane() {
         let lanes = lanes(&report.up);
         assert_eq!(lanes, [603, 0], "{target}");
         assert!(number(&report.down.json["lanes"]["each"][0]["packets_in"]) >= 3);
-        assert!(ended.stderr.contains("3 packets transmitted, 3 received"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("3 answered"), "{}", ended.stderr);
         ended.replays(&report);
     }
 }
@@ -218,7 +218,7 @@ fn what_flows_would_share_is_refused_by_name() {
         .sh(&format!(
             "{trace}; \"$P\" set up.rate=1mbit up.delay=1ms; \"$P\" set up.loss=gemodel,1%,10%; \
              {play} --direction up \"$T/some.up\"; {play} \"$T/some.up\"; \
-             ping -c 1 $PUNCTUAL_PEER >&2"
+             \"$SELF\" role=ping $PUNCTUAL_PEER 1"
         ))
         .finish();
     let report = ended.report();
@@ -240,7 +240,8 @@ fn what_flows_would_share_is_refused_by_name() {
 fn stores_for_lanes_are_ignored_by_name() {
     let running = Run::new("delay=2ms")
         .options(["--threads", "4"])
-        .sh("echo go; until [ -e \"$T/go\" ]; do sleep 0.01; done; ping -c 2 -i 0.2 $PUNCTUAL_PEER >&2")
+        .sh("echo go; until [ -e \"$T/go\" ]; do sleep 0.01; done; \
+             \"$SELF\" role=ping $PUNCTUAL_PEER 2")
         .start();
     running.stdout.says("go");
     let control = runtime_directory(running.name()).join("control");
@@ -313,7 +314,7 @@ fn a_killed_run_of_many_threads_leaves_its_name_free() {
     let again = Run::new("delay=1ms")
         .named(&name)
         .options(["--threads", "8"])
-        .sh("ping -c 1 $PUNCTUAL_PEER >&2")
+        .sh("\"$SELF\" role=ping $PUNCTUAL_PEER 1")
         .finish();
     assert_eq!(again.report().up.arrived, 1);
 }

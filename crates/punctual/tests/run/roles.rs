@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,6 +13,8 @@ use punctual_linux::lab::{Lab, LabConfig};
 use punctual_linux::namespace::user;
 use punctual_linux::traffic::{EchoServer, EcnSocket, RoundTripsConfig, round_trips};
 use punctual_linux::wait::sleep_until;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Plays the role that the first argument names, if it names one.
@@ -28,6 +30,7 @@ pub(crate) fn dispatch() -> Option<ExitCode> {
         ("receive-flows", [address]) => receive_flows(address),
         ("bare", [probes]) => bare(probes),
         ("half-line", [socket]) => half_line(socket),
+        ("ping", [target, count]) => ping(target, count),
         _ => Err(format!("unknown role {role} {arguments:?}").into()),
     };
     Some(match played {
@@ -145,6 +148,30 @@ fn half_line(socket: &str) -> Played {
     stream.write_all(b"{\"set\":{\"up.rate\":\"2mbit\"")?;
     println!("sent");
     io::stdin().read_line(&mut String::new())?;
+    Ok(())
+}
+
+/// Sends echo requests, each after the answer to the one before; fails where one has none.
+fn ping(target: &str, count: &str) -> Played {
+    let target: IpAddr = target.parse()?;
+    // Types: RFC 792, RFC 4443. The kernel fills in the identifier and the checksum.
+    let (family, protocol, request) = if target.is_ipv4() {
+        (AddressFamily::INET, ipproto::ICMP, 8)
+    } else {
+        (AddressFamily::INET6, ipproto::ICMPV6, 128)
+    };
+    let socket = rustix::net::socket(family, SocketType::DGRAM, Some(protocol))?;
+    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(20)))?;
+    rustix::net::connect(&socket, &SocketAddr::new(target, 0))?;
+    for number in 0..count.parse()? {
+        let mut answer = [0; 64];
+        rustix::net::send(&socket, &[request, 0, 0, 0, 0, 0, 0, number], SendFlags::empty())?;
+        rustix::net::recv(&socket, &mut answer, RecvFlags::empty())?;
+        if answer[7] != number {
+            return Err(format!("{number} was answered by {answer:?}").into());
+        }
+    }
+    eprintln!("{count} answered");
     Ok(())
 }
 

@@ -138,7 +138,8 @@ fn a_set_of_one_value_leaves_the_others_and_twice_is_once() {
 
 fn what_is_ignored_is_named_in_the_report() {
     let running = Run::new("rate=20mbit")
-        .sh("echo go; until [ -e \"$T/go\" ]; do sleep 0.01; done; ping -c 1 $PUNCTUAL_PEER")
+        .sh("echo go; until [ -e \"$T/go\" ]; do sleep 0.01; done; \
+             \"$SELF\" role=ping $PUNCTUAL_PEER 1")
         .start();
     running.stdout.says("go");
     let block = ControlBlock::open(&blocks(&running).0).expect("the run's block");
