@@ -5,11 +5,13 @@ use std::cell::Cell;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, IsTerminal, Seek, Write, stdout};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use punctual_linux::process::{SignalFd, signals};
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use crate::failure::Failure;
 
@@ -116,8 +118,9 @@ impl Output {
     /// Opens an output; `-` is standard output.
     ///
     /// A regular file is written under a name of its own in the same directory and takes the place
-    /// of `path` in [`Output::finish`], with its permissions. One that a run is writing is refused. What is no regular file (`/dev/null`, a
-    /// fifo) is written itself; so is a file in a directory that is not the caller's to write.
+    /// of `path` in [`Output::finish`], with its permissions. One that a run is writing is refused,
+    /// here and there. What is no regular file (`/dev/null`, a fifo) is written itself; so is a file
+    /// in a directory that is not the caller's to write.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let path = path.to_owned();
         if is_stdout(&path) {
@@ -132,11 +135,8 @@ impl Output {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             old => Some(old?),
         };
-        // A run locks its outputs; what takes their place would take it from the run as well.
-        if let Some(old) = &old
-            && matches!(old.try_lock_shared(), Err(TryLockError::WouldBlock))
-        {
-            return Err(io::Error::other("a run is writing it: name another file"));
+        if let Some(old) = &old {
+            not_of_a_run(old)?;
         }
         match old {
             Some(file) if !file.metadata()?.is_file() => {
@@ -175,7 +175,8 @@ impl Output {
     pub(crate) fn finish(mut self) -> io::Result<()> {
         match &self.place {
             Place::Stream => {}
-            Place::Beside(temporary) => fs::rename(&temporary.path, &temporary.to)?,
+            Place::Beside(temporary) => temporary.take_place()?,
+            // Its lock is held since it was created: no run has begun to write it.
             Place::Itself => self.file.set_len((&self.file).stream_position()?)?,
         }
         if let Place::Beside(temporary) = std::mem::replace(&mut self.place, Place::Stream) {
@@ -193,6 +194,26 @@ impl Drop for Output {
         {
             let _ = self.file.set_len(0);
         }
+    }
+}
+
+/// Refuses what a run is writing, and else keeps runs from it until `file` is closed. A run locks its
+/// outputs; what takes their place would take it from the run as well.
+fn not_of_a_run(file: &File) -> io::Result<()> {
+    // Runs lock no devices; who does means something else by it.
+    if file.metadata()?.is_file() && matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+    {
+        return Err(io::Error::other("a run is writing it: name another file"));
+    }
+    Ok(())
+}
+
+/// Renames to a name that nothing has; `AlreadyExists` where something has it. A file system that
+/// cannot refuse (NFS) replaces it.
+pub(crate) fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(from, to),
+        renamed => renamed.map_err(io::Error::from),
     }
 }
 
@@ -244,6 +265,26 @@ impl Temporary {
         }
         Ok((file, temporary))
     }
+
+    /// What is there now need not be what was there when this was created: a run may have begun.
+    fn take_place(&self) -> io::Result<()> {
+        let now = OpenOptions::new().write(true).custom_flags(AT_ONCE).open(&self.to);
+        match now {
+            // Open, and so locked, until it is replaced.
+            Ok(now) => not_of_a_run(&now).and_then(|()| fs::rename(&self.path, &self.to)),
+            // Nothing, or a link that leads nowhere.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match rename_to_free(&self.path, &self.to) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+                    Err(_) if self.to.is_symlink() => fs::rename(&self.path, &self.to),
+                    // Made since the look: it is there for the next.
+                    Err(_) => self.take_place(),
+                    Ok(()) => Ok(()),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 impl Drop for Temporary {
@@ -262,6 +303,8 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(std::ffi::OsStr::from_bytes(&hidden)))
 }
 
+/// A fifo that has come into a file's place is an error, and no wait for its reader.
+const AT_ONCE: i32 = OFlags::NONBLOCK.bits().cast_signed();
 /// Bytes collected before they are written.
 const BUFFER: usize = 64 << 10;
 /// Bytes of a name that the hidden one has of it: with what is added, no more than `NAME_MAX`.
@@ -319,6 +362,9 @@ mod tests {
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o640);
         assert!(link.is_symlink());
         assert_eq!(place.names().len(), 2);
+        fs::remove_file(&file).unwrap();
+        to(Some(&link), |out| out.write_all(b"new")).unwrap();
+        assert_eq!((&*fs::read(&link).unwrap(), place.names().len()), (&b"new"[..], 1));
     }
 
     #[test]
@@ -327,6 +373,64 @@ mod tests {
         let file = place.0.join("n".repeat(255));
         to(Some(&file), |out| out.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_run_that_begins_meanwhile_keeps_its_file() {
+        for old in [None, Some("old")] {
+            let place = Directory::new("meanwhile");
+            let file = place.0.join("b.csv");
+            if let Some(old) = old {
+                fs::write(&file, old).unwrap();
+            }
+            // As a run opens and locks its log.
+            let mut live = None;
+            let refused = to(Some(&file), |out| {
+                out.write_all(b"new")?;
+                if old.is_some() {
+                    fs::remove_file(&file)?;
+                }
+                fs::write(&file, "a run's")?;
+                let run = OpenOptions::new().write(true).open(&file)?;
+                run.try_lock()?;
+                live = Some(run);
+                Ok(())
+            });
+            let said = refused.unwrap_err().to_string();
+            assert!(said.ends_with("b.csv: a run is writing it: name another file"), "{said}");
+            assert_eq!((&*fs::read(&file).unwrap(), place.names().len()), (&b"a run's"[..], 1));
+            drop(live);
+            to(Some(&file), |out| out.write_all(b"new")).unwrap();
+            assert_eq!((&*fs::read(&file).unwrap(), place.names().len()), (&b"new"[..], 1));
+        }
+    }
+
+    #[test]
+    fn a_run_does_not_begin_to_write_what_is_being_written_itself() {
+        let place = Directory::new("held");
+        let file = place.0.join("file");
+        fs::write(&file, "old").unwrap();
+        let ours = OpenOptions::new().write(true).open(&file).unwrap();
+        not_of_a_run(&ours).unwrap();
+        let run = File::open(&file).unwrap();
+        assert!(matches!(run.try_lock(), Err(TryLockError::WouldBlock)));
+        drop(ours);
+        run.try_lock().unwrap();
+        let late = File::open(&file).unwrap();
+        assert!(not_of_a_run(&late).unwrap_err().to_string().starts_with("a run is writing it"));
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_not_free() {
+        let place = Directory::new("free");
+        let [from, to] = ["from", "to"].map(|name| place.0.join(name));
+        fs::write(&from, "new").unwrap();
+        fs::write(&to, "old").unwrap();
+        let taken = rename_to_free(&from, &to).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+        fs::remove_file(&to).unwrap();
+        rename_to_free(&from, &to).unwrap();
+        assert_eq!((&*fs::read(&to).unwrap(), from.exists()), (&b"new"[..], false));
     }
 
     #[test]
