@@ -161,14 +161,11 @@ impl Output {
 
     /// Whether `other` is the file that would be replaced, or written to.
     pub(crate) fn replaces(&self, other: &File) -> bool {
-        let same = |found: io::Result<fs::Metadata>| {
-            let (Ok(found), Ok(other)) = (found, other.metadata()) else { return false };
-            (found.dev(), found.ino()) == (other.dev(), other.ino())
+        let replaced = match &self.place {
+            Place::Beside(temporary) => fs::metadata(&temporary.to),
+            Place::Stream | Place::Itself => self.file.metadata(),
         };
-        match &self.place {
-            Place::Beside(temporary) => same(fs::metadata(&temporary.to)),
-            Place::Stream | Place::Itself => same(self.file.metadata()),
-        }
+        replaced.is_ok_and(|replaced| is_same(&replaced, other))
     }
 
     /// Puts the file in its place. All must have been written.
@@ -197,6 +194,11 @@ impl Drop for Output {
     }
 }
 
+/// Whether `found` is of `file`, whatever its name.
+pub(crate) fn is_same(found: &fs::Metadata, file: &File) -> bool {
+    file.metadata().is_ok_and(|file| (found.dev(), found.ino()) == (file.dev(), file.ino()))
+}
+
 /// Refuses what a run is writing, and else keeps runs from it until `file` is closed. A run locks its
 /// outputs; what takes their place would take it from the run as well.
 fn not_of_a_run(file: &File) -> io::Result<()> {
@@ -208,11 +210,14 @@ fn not_of_a_run(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Renames to a name that nothing has; `AlreadyExists` where something has it. A file system that
-/// cannot refuse (NFS) replaces it.
+/// Renames to a name that nothing has; `AlreadyExists` where something has it.
 pub(crate) fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(from, to),
+        // A file system that does not know how (NFS).
+        Err(Errno::INVAL) if fs::symlink_metadata(to).is_ok() => {
+            Err(io::ErrorKind::AlreadyExists.into())
+        }
+        Err(Errno::INVAL) => fs::rename(from, to),
         renamed => renamed.map_err(io::Error::from),
     }
 }
@@ -295,7 +300,7 @@ impl Drop for Temporary {
 }
 
 /// A hidden name in the directory of `path` that no other process uses.
-fn beside(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn beside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.as_bytes();
     let mut hidden = b".".to_vec();
     hidden.extend_from_slice(&name[..name.len().min(LONGEST_NAME)]);

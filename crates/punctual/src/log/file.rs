@@ -43,7 +43,7 @@ struct State {
     limit: usize,
     /// Bytes in the file, as far as this has written them.
     written: u64,
-    /// Names of the file when it was begun; some file systems tell none.
+    /// Names of the file when it was opened; some file systems tell none.
     names: u64,
 }
 
@@ -71,12 +71,13 @@ impl Meddling {
 impl LogFile {
     /// `file` was opened for writing and not emptied.
     pub(crate) fn new(file: File) -> io::Result<Self> {
-        let regular = file.metadata()?.is_file();
+        let found = file.metadata()?;
+        let (regular, names) = (found.is_file(), found.nlink());
         // By way of the descriptor, so that it is the same file whatever its name leads to by now.
         let old = || File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
         let old = if regular { old() } else { None };
         let held = Some(Vec::new());
-        let state = State { file, regular, old, held, limit: usize::MAX, written: 0, names: 0 };
+        let state = State { file, regular, old, held, limit: usize::MAX, written: 0, names };
         Ok(Self(Arc::new(Shared {
             state: Mutex::new(state),
             begun: Condvar::new(),
@@ -138,7 +139,7 @@ impl State {
         // From now on at the end, wherever that is: in a file that somebody empties there is no
         // hole, and its length tells.
         fcntl_setfl(&self.file, fcntl_getfl(&self.file)? | OFlags::APPEND)?;
-        (self.written, self.names) = (whole, self.file.metadata()?.nlink());
+        self.written = whole;
         Ok(())
     }
 
@@ -299,6 +300,16 @@ mod tests {
         let text = std::fs::read_to_string(moved(&place.0)).unwrap();
         std::fs::remove_file(moved(&place.0)).unwrap();
         assert_eq!(text, "head, packets");
+    }
+
+    #[test]
+    fn a_file_that_was_removed_before_the_run_has_begun_is_told_too() {
+        let place = Place::with("early", "old");
+        let mut log = open(&place.0);
+        log.write_all(b"head").unwrap();
+        std::fs::remove_file(&place.0).unwrap();
+        log.begin().unwrap();
+        assert_eq!(Meddling::of(&log.flush().unwrap_err()), Some(Meddling::Removed));
     }
 
     #[test]

@@ -2,18 +2,23 @@
 //! started (its links and its peer are up and the log has its beginning), and whole or not there at
 //! its end.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write, stdout};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use punctual_linux::clock::monotonic;
+use punctual_linux::wait::sleep_until;
 use punctual_measure::Report;
 use punctual_measure::report::{queues, text};
+use punctual_sched::Duration;
 
 use super::inputs::Inputs;
 use crate::cli::RunOptions;
 use crate::failure::Failure;
 use crate::log::{self, LogFile, Pipe};
+use crate::output;
 
 /// Report and log of a run. In this order: [`Outputs::open`], [`Outputs::begin`],
 /// [`Outputs::write`]. Dropped before the run began, it leaves every file as it found it.
@@ -36,6 +41,8 @@ enum ReportTo {
 #[derive(Debug)]
 struct Output {
     path: PathBuf,
+    /// Where it is: links in `path` are followed, and made absolute.
+    target: PathBuf,
     file: File,
     /// A file in the usual sense; else a device or a fifo, which is written as it comes.
     regular: bool,
@@ -107,15 +114,22 @@ impl Drop for Outputs {
             Some(ReportTo::File(output)) => Some(output),
             Some(ReportTo::Stdout) | None => None,
         };
-        for output in report.into_iter().chain(&self.log).filter(|output| output.made) {
-            // What cannot be removed is empty. A link that was there stays.
-            let _ = fs::canonicalize(&output.path).and_then(fs::remove_file);
-        }
+        report.into_iter().chain(&self.log).for_each(Output::remove);
     }
 }
 
 impl Output {
     fn open(option: &str, path: &Path, inputs: &Inputs) -> Result<Self, Failure> {
+        let deadline = monotonic() + PATIENCE;
+        loop {
+            let output = Self::unlocked(option, path, inputs)?;
+            if !output.regular || output.lock(option)? || monotonic() >= deadline {
+                return Ok(output);
+            }
+        }
+    }
+
+    fn unlocked(option: &str, path: &Path, inputs: &Inputs) -> Result<Self, Failure> {
         let refused =
             |error| Failure::usage(format!("{option}: cannot create {}: {error}", path.display()));
         let made = !path.exists();
@@ -129,19 +143,52 @@ impl Output {
             )));
         }
         let regular = found.is_file();
-        let output = Self { path: path.to_owned(), file, regular, made: made && regular };
-        if regular && matches!(output.file.try_lock(), Err(TryLockError::WouldBlock)) {
-            return Err(Failure::usage(format!(
-                "{option}: {} is being written: by another run, or --report and --log name the \
-                 same file",
-                path.display()
-            )));
-        }
+        let path = path.to_owned();
+        let mut output = Self { target: path.clone(), path, file, regular, made: made && regular };
+        output.target = output.place();
         Ok(output)
+    }
+
+    /// `false`: it was replaced or removed before it was locked, and what is written to it nobody
+    /// would read.
+    fn lock(&self, option: &str) -> Result<bool, Failure> {
+        let deadline = monotonic() + PATIENCE;
+        while matches!(self.file.try_lock(), Err(TryLockError::WouldBlock)) {
+            if monotonic() >= deadline {
+                return Err(Failure::usage(format!(
+                    "{option}: {} is being written: by another run, or --report and --log name the \
+                     same file",
+                    self.path.display()
+                )));
+            }
+            sleep_until(monotonic() + POLL);
+        }
+        Ok(self.is_at(&self.target))
+    }
+
+    /// Whether this file is there, and not another that has taken its place.
+    fn is_at(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|found| output::is_same(&found, &self.file))
+    }
+
+    /// Where the file is or, where it is nowhere, was: its directory may have another name by now, and
+    /// a link lead elsewhere.
+    fn place(&self) -> PathBuf {
+        let found = fs::canonicalize(&self.path).ok().filter(|found| self.is_at(found));
+        found.unwrap_or_else(|| self.target.clone())
     }
 
     fn empty(&self) -> io::Result<()> {
         if self.regular { self.file.set_len(0) } else { Ok(()) }
+    }
+
+    /// What was not there before is not there afterwards; a link that was there stays.
+    fn remove(&self) {
+        let place = self.place();
+        if self.made && self.is_at(&place) {
+            // What cannot be removed is empty.
+            let _ = fs::remove_file(place);
+        }
     }
 
     /// All of `bytes` or, where that is a file, none of them.
@@ -152,39 +199,60 @@ impl Output {
         let written = match self.write_beside(bytes) {
             // Not ours to write in that directory, but the file is.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                (&self.file).write_all(bytes)
+                if self.is_at(&self.place()) {
+                    (&self.file).write_all(bytes)
+                } else {
+                    Err(io::Error::other("the file was removed"))
+                }
             }
             written => written,
         };
         written.inspect_err(|_| {
             // Half a report is none; what is left of it here is an empty file.
             let _ = self.empty();
-            if self.made {
-                let _ = fs::remove_file(&self.path);
-            }
+            self.remove();
         })
     }
 
     /// Writes another file and puts it into the place of this one, with its permissions.
     fn write_beside(&self, bytes: &[u8]) -> io::Result<()> {
-        // Where a link leads, so that it stays one.
-        let target = fs::canonicalize(&self.path)?;
-        let mut name = OsString::from(".");
-        name.push(target.file_name().unwrap_or_default());
-        name.push(format!(".{}", std::process::id()));
-        let beside = target.with_file_name(name);
+        let place = self.place();
+        let beside = output::beside(&place)?;
         let write = || {
             let mut file = File::create_new(&beside)?;
             file.write_all(bytes)?;
             file.set_permissions(self.file.metadata()?.permissions())?;
-            fs::rename(&beside, &target)
+            self.put(&beside, &place)
         };
         write().inspect_err(|_| {
             // It may never have been made.
             let _ = fs::remove_file(&beside);
         })
     }
+
+    /// Where somebody has removed the file, it is made again. Where another has taken its place that
+    /// one stays, which may be of another run: the lock of this one does not keep anybody from it.
+    fn put(&self, beside: &Path, place: &Path) -> io::Result<()> {
+        if self.is_at(place) {
+            return fs::rename(beside, place);
+        }
+        match output::rename_to_free(beside, place) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            renamed => return renamed,
+        }
+        let name = beside.file_name().unwrap_or_default().as_bytes();
+        let kept = place.with_file_name(OsStr::from_bytes(name.strip_prefix(b".").unwrap_or(name)));
+        output::rename_to_free(beside, &kept)?;
+        Err(io::Error::other(format!(
+            "another file has taken its place, which is left alone; the report is in {}",
+            kept.display()
+        )))
+    }
 }
+
+/// For the lock of a file: others hold it for the moment of a look, or of putting a file in its place.
+const PATIENCE: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {
@@ -246,13 +314,108 @@ mod tests {
         let mut outputs = open(&place, "report", "log").unwrap();
         outputs.begin().unwrap();
         assert_eq!(place.read("real").as_deref(), Some(""));
-        let Some(ReportTo::File(report)) = &outputs.report else { panic!("{outputs:?}") };
-        report.write(b"{}\n").unwrap();
+        report(&outputs).write(b"{}\n").unwrap();
         assert_eq!(place.read("real").as_deref(), Some("{}\n"));
         assert!(place.0.join("report").is_symlink());
         let mut names = place.names();
         names.sort();
         assert_eq!(names, ["log", "real", "report"]);
+    }
+
+    fn report(outputs: &Outputs) -> &Output {
+        let Some(ReportTo::File(report)) = &outputs.report else { panic!("{outputs:?}") };
+        report
+    }
+
+    #[test]
+    fn a_file_that_another_run_has_made_meanwhile_is_left_to_it() {
+        for old in [None, Some("old")] {
+            let place = Place::new("another");
+            if let Some(old) = old {
+                fs::write(place.0.join("same"), old).unwrap();
+            }
+            let mut first = open(&place, "same", "log").unwrap();
+            first.begin().unwrap();
+            fs::remove_file(place.0.join("same")).unwrap();
+            let mut second = open(&place, "report", "same").unwrap();
+            second.begin().unwrap();
+            fs::write(place.0.join("same"), "the second's").unwrap();
+            let said = report(&first).write(b"{}\n").unwrap_err().to_string();
+            let kept = format!("same.{}", std::process::id());
+            let expected =
+                format!("left alone; the report is in {}", place.0.join(&kept).display());
+            assert!(said.ends_with(&expected), "{said}");
+            drop((first, second));
+            assert_eq!(place.read("same").as_deref(), Some("the second's"));
+            assert_eq!(place.read(&kept).as_deref(), Some("{}\n"));
+            let mut names = place.names();
+            names.sort();
+            assert_eq!(names, ["log", "report", "same", &*kept]);
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_removed_is_made_again() {
+        let place = Place::new("again");
+        std::os::unix::fs::symlink("real", place.0.join("report")).unwrap();
+        let mut outputs = open(&place, "report", "log").unwrap();
+        outputs.begin().unwrap();
+        fs::remove_file(place.0.join("real")).unwrap();
+        report(&outputs).write(b"{}\n").unwrap();
+        assert_eq!(place.read("real").as_deref(), Some("{}\n"));
+        assert!(place.0.join("report").is_symlink());
+    }
+
+    #[test]
+    fn a_link_that_leads_elsewhere_by_now_takes_the_report_nowhere_else() {
+        let place = Place::new("elsewhere");
+        let link = place.0.join("report");
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        let mut outputs = open(&place, "report", "log").unwrap();
+        outputs.begin().unwrap();
+        fs::write(place.0.join("other"), "precious").unwrap();
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("other", &link).unwrap();
+        report(&outputs).write(b"{}\n").unwrap();
+        assert_eq!(place.read("real").as_deref(), Some("{}\n"));
+        assert_eq!(place.read("other").as_deref(), Some("precious"));
+    }
+
+    #[test]
+    fn a_run_that_does_not_begin_removes_nothing_of_another() {
+        let place = Place::new("refused");
+        let first = open(&place, "report", "same").unwrap();
+        fs::remove_file(place.0.join("same")).unwrap();
+        let second = open(&place, "other", "same").unwrap();
+        drop(first);
+        assert!(place.0.join("same").exists());
+        drop(second);
+        assert_eq!(place.names(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_replaced_before_it_is_locked_is_not_what_is_written() {
+        let place = Place::new("early");
+        let [old, new] = ["old", "new"].map(|name| place.0.join(name));
+        fs::write(&old, "old").unwrap();
+        let early = Output::unlocked("--log", &old, &Inputs::default()).unwrap();
+        fs::write(&new, "new").unwrap();
+        fs::rename(&new, &old).unwrap();
+        assert!(!early.lock("--log").unwrap());
+        assert!(Output::open("--log", &old, &Inputs::default()).unwrap().is_at(&old));
+    }
+
+    #[test]
+    fn a_look_at_the_lock_refuses_no_run() {
+        let place = Place::new("look");
+        let file = place.0.join("log");
+        fs::write(&file, "old").unwrap();
+        let look = File::open(&file).unwrap();
+        look.try_lock_shared().unwrap();
+        let opened = std::thread::spawn(move || Output::open("--log", &file, &Inputs::default()));
+        std::thread::park_timeout(std::time::Duration::from_millis(5));
+        drop(look);
+        opened.join().unwrap().unwrap();
     }
 
     #[test]

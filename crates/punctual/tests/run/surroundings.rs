@@ -22,6 +22,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_fifo_that_is_not_read_tells_why_the_log_ends,
         a_log_that_another_program_takes_away_is_noted,
         a_report_that_finds_no_room_is_none,
+        a_report_whose_place_is_taken_is_kept_beside,
         a_run_that_finds_no_room_for_its_lock_names_it,
         a_witness_of_a_link_that_lets_little_through_contradicts_nothing,
         forty_starts_at_one_time_all_run,
@@ -217,6 +218,20 @@ fn a_report_that_finds_no_room_is_none() {
         .filter(|name| name.to_string_lossy().contains("report"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+fn a_report_whose_place_is_taken_is_kept_beside() {
+    let script = "rm \"$T/report.json\"; echo precious >\"$T/report.json\"; exit 3";
+    let ended = Run::new("").sh(script).finish();
+    assert_eq!(ended.status, 125, "{}", ended.stderr);
+    let (_, kept) = ended.stderr.trim_end().rsplit_once("is in ").expect("it says where");
+    assert!(ended.stderr.contains("another file has taken its place"), "{}", ended.stderr);
+    let report = Report::parse(&std::fs::read(kept).expect("it is there"));
+    assert_eq!(report.run()["exit_status"], 3);
+    let taken = std::fs::read_to_string(ended.file("report.json")).expect("it is there");
+    assert_eq!(taken, "precious\n");
+    let removed = Run::new("").sh("rm \"$T/report.json\"; exit 3").finish();
+    removed.report_after(3);
 }
 
 fn a_run_that_finds_no_room_for_its_lock_names_it() {
