@@ -28,10 +28,10 @@ fn read(options: &InfoOptions) -> Result<Survey, ExportError> {
     }
     let log = File::open(&options.log)
         .map_err(|error| ReadError::Open { path: options.log.clone(), error })?;
-    let total = log.metadata().map_or(0, |log| log.len());
-    let mut watch = Watch::new(total, None);
+    let mut watch = Watch::new(&log, None);
     watch.begin("reading");
-    Survey::watched(LogReader::new(BufReader::new(log))?, &mut watch)
+    let log = LogReader::new(BufReader::new(log)).map_err(|error| watch.unread(error))?;
+    Survey::watched(log, &mut watch)
 }
 
 fn object(survey: &Survey) -> Value {

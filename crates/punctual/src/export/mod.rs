@@ -93,7 +93,8 @@ fn export_watched<R: Read + Seek, W: Write + Send>(
     watch: &mut Watch,
 ) -> Result<Summary, ExportError> {
     watch.begin("checking");
-    let survey = Survey::watched(LogReader::new(BufReader::new(&mut *input))?, watch)?;
+    let log = LogReader::new(BufReader::new(&mut *input)).map_err(|error| watch.unread(error))?;
+    let survey = Survey::watched(log, watch)?;
     watch.begin("writing");
     let (rows, peak_packets, peak_buffered) = if request.format == Format::Jens {
         if changes.is_some() {
@@ -285,8 +286,7 @@ fn export_files(options: &ExportOptions, request: &Request) -> Result<Summary, E
     let outputs = [Some(&options.output), options.changes.as_ref()];
     let replaces = outputs.into_iter().flatten().any(|path| output::is_replaced(path));
     let blocked = if replaces { Some(SignalFd::new().map_err(io::Error::from)?) } else { None };
-    let total = log.metadata().map_or(0, |log| log.len());
-    let mut watch = Watch::new(total, blocked);
+    let mut watch = Watch::new(&log, blocked);
     let out = create(&options.output, &log)?;
     let changes = options.changes.as_deref().map(|path| create(path, &log)).transpose()?;
     let mut csv = changes.as_ref().map(BufWriter::new);

@@ -9,7 +9,7 @@ use super::error::ExportError;
 use super::flights::{Flights, Joined};
 use super::row::{Fate, released};
 use super::watch::Watch;
-use crate::log::{Direction, Ending, Entry, Header, LaneId, LogReader, Record, Trailer};
+use crate::log::{CutOff, Direction, Ending, Entry, Header, LaneId, LogReader, Record, Trailer};
 
 /// What a log holds. Nothing is written before all of a log has been read once: a damaged one
 /// leaves no file, and what depends on the whole is known before the first row.
@@ -19,6 +19,8 @@ pub struct Survey {
     pub header: Header,
     /// The trailer, `None` when the log was cut off.
     pub trailer: Option<Box<Trailer>>,
+    /// Why it was, if it was.
+    pub cut_off: CutOff,
     /// Bytes read: a log that still grows is exported up to there.
     pub bytes: u64,
     /// Up and down.
@@ -71,6 +73,7 @@ impl Survey {
         let mut survey = Self {
             header,
             trailer: None,
+            cut_off: CutOff::Untold,
             bytes: 0,
             directions: Default::default(),
             disorder_ns: 0,
@@ -92,7 +95,10 @@ impl Survey {
         survey.bytes = log.bytes_read();
         survey.trailer = match ending {
             Ending::Trailer(trailer) => Some(trailer),
-            Ending::CutOff => None,
+            Ending::CutOff => {
+                survey.cut_off = watch.cut_off(survey.bytes);
+                None
+            }
         };
         Ok(survey)
     }
@@ -111,11 +117,11 @@ impl Survey {
     /// Why the log does not hold all of the run, as a sentence; `None` when it does.
     pub fn lack(&self) -> Option<String> {
         let Some(trailer) = &self.trailer else {
-            return Some(
-                "the log was cut off: the run was killed, goes on, or the disk had no \
-                         room left for the log's end, or its reader was gone or too slow"
-                    .to_owned(),
-            );
+            let cause = self.cut_off.cause();
+            return Some(match self.cut_off {
+                CutOff::Written | CutOff::Grown => cause.to_owned(),
+                CutOff::Left | CutOff::Untold => format!("the log was cut off: {cause}"),
+            });
         };
         if trailer.complete {
             return None;

@@ -1,5 +1,6 @@
 //! What goes on beside a long reading: progress on a terminal, signals that ask for the end.
 
+use std::fs::File;
 use std::io::{IsTerminal, Write, stderr};
 
 use punctual_linux::clock::monotonic;
@@ -7,10 +8,13 @@ use punctual_linux::process::SignalFd;
 use punctual_sched::Instant;
 
 use super::error::ExportError;
+use crate::log::{CutOff, ReadError};
 
 /// Told of each record read.
 #[derive(Debug)]
 pub(super) struct Watch {
+    /// For a look at its lock.
+    log: Option<File>,
     signals: Option<SignalFd>,
     progress: Option<Progress>,
     records: u32,
@@ -27,24 +31,38 @@ struct Progress {
 }
 
 impl Watch {
-    /// No progress, no signals.
+    /// No progress, no signals, and no file that has a lock.
     pub(super) const fn none() -> Self {
-        Self { signals: None, progress: None, records: 0 }
+        Self { log: None, signals: None, progress: None, records: 0 }
     }
 
-    /// Of a log of `total` bytes. One of `signals` ends the reading, so that what was begun can be
-    /// removed; without they end the process.
-    pub(super) fn new(total: u64, signals: Option<SignalFd>) -> Self {
+    /// Of a log. One of `signals` ends the reading, so that what was begun can be removed; without
+    /// they end the process.
+    pub(super) fn new(log: &File, signals: Option<SignalFd>) -> Self {
+        let total = log.metadata().map_or(0, |log| log.len());
         let next = monotonic() + FIRST;
         let progress = Progress { what: "", total, next, shown: false };
         let progress = stderr().is_terminal().then_some(progress);
-        Self { signals, progress, records: 0 }
+        Self { log: log.try_clone().ok(), signals, progress, records: 0 }
     }
 
     /// The log is read again, for another purpose.
     pub(super) fn begin(&mut self, what: &'static str) {
         if let Some(progress) = &mut self.progress {
             progress.what = what;
+        }
+    }
+
+    /// Why a log ends after `read` bytes without a trailer.
+    pub(super) fn cut_off(&self, read: u64) -> CutOff {
+        self.log.as_ref().map_or(CutOff::Untold, |log| CutOff::of(log, read))
+    }
+
+    /// Why it cannot be read.
+    pub(super) fn unread(&self, error: ReadError) -> ReadError {
+        match &self.log {
+            Some(log) => CutOff::of_unread(log, error),
+            None => error,
         }
     }
 

@@ -37,6 +37,12 @@ pub enum ReadError {
         /// Bytes of the file.
         length: u64,
     },
+    /// Nothing is in it yet that a run will write.
+    #[error(
+        "nothing is in the log yet: its run is starting, or waits for its peer; read it again when \
+         the run has ended"
+    )]
+    NotBegun,
     /// It is of another version.
     #[error("a log of version {0}; this program reads version {VERSION}")]
     Version(u32),

@@ -49,7 +49,7 @@ pub enum Entry {
 pub enum Ending {
     /// With a trailer, which says whether the log is complete.
     Trailer(Box<Trailer>),
-    /// Without: the run was killed, or the disk had no room for the trailer, or a pipe no reader.
+    /// Without, for one of the reasons in [`CutOff`](super::CutOff).
     CutOff,
 }
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Direction, LaneId};
 
-/// The last frame of a log, as JSON. A log without one belongs to a run that was killed, or whose
-/// disk had no room left even for this, or whose pipe had no reader for it.
+/// The last frame of a log, as JSON. A log without one belongs to a run that goes on, or was killed,
+/// or whose disk had no room left even for this, or whose pipe had no reader for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trailer {
     /// Whether every record of the run is in the log and both directions were ended.

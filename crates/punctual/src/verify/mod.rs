@@ -10,7 +10,8 @@ mod fate;
 mod outcome;
 mod replay;
 
-use std::io::{BufReader, Read, stdin};
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, stdin};
 use std::path::Path;
 
 use punctual_sched::Snapshot;
@@ -18,7 +19,7 @@ use punctual_sched::Snapshot;
 pub use outcome::{Difference, Gap, Near, Outcome, Place};
 
 use crate::failure::Failure;
-use crate::log::{Ending, Entry, Header, LaneId, LogReader, ReadError, Trailer};
+use crate::log::{CutOff, Ending, Entry, Header, LaneId, LogReader, ReadError, Trailer};
 use crate::output::print;
 use replay::Replay;
 
@@ -31,7 +32,7 @@ pub fn run(path: &Path, json: bool) -> Result<u8, Failure> {
     let outcome = if path == Path::new("-") {
         LogReader::new(BufReader::new(stdin().lock())).and_then(verify)
     } else {
-        LogReader::open(path).and_then(verify)
+        verify_file(path)
     };
     let (text, code) = match &outcome {
         Ok(outcome) if json => (outcome.to_json().to_string(), outcome.code()),
@@ -46,6 +47,24 @@ pub fn run(path: &Path, json: bool) -> Result<u8, Failure> {
     };
     print(text + "\n")?;
     Ok(code)
+}
+
+/// The lock of a file tells why it has no end.
+fn verify_file(path: &Path) -> Result<Outcome, ReadError> {
+    let file =
+        File::open(path).map_err(|error| ReadError::Open { path: path.to_owned(), error })?;
+    let outcome = LogReader::new(BufReader::new(&file)).and_then(verify);
+    match outcome {
+        Ok(Outcome::Incomplete(gaps)) => {
+            // Where the file ended, as it was read to its end.
+            let read = (&file).stream_position().unwrap_or(u64::MAX);
+            let cut_off = CutOff::of(&file, read);
+            let gaps = gaps.into_iter().map(|gap| gap.of_cut_off(cut_off)).collect();
+            Ok(Outcome::Incomplete(gaps))
+        }
+        Ok(outcome) => Ok(outcome),
+        Err(error) => Err(CutOff::of_unread(&file, error)),
+    }
 }
 
 /// Replays a log. Memory is bounded by the packets that the run held at one time.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::log::{Direction, ReadError, Trailer};
+use crate::log::{CutOff, Direction, ReadError, Trailer};
 
 /// What a replay found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,10 +161,9 @@ impl Gap {
     /// Of a lane compared up to packet number `up_to`, of which a trailer counts the records that
     /// were not written.
     pub(super) fn new(place: Place, up_to: u64, trailer: Option<(&Trailer, u64)>) -> Self {
-        let killed = "the run was killed, goes on, or the disk had no room left for the log's end, or \
-                      its reader was gone or too slow";
         let Some((trailer, unwritten)) = trailer else {
-            return Self { place, up_to, unwritten: None, cause: killed.to_owned() };
+            let cause = CutOff::Untold.cause().to_owned();
+            return Self { place, up_to, unwritten: None, cause };
         };
         let cause = match &trailer.error {
             Some(error) => error.clone(),
@@ -172,6 +171,14 @@ impl Gap {
             None => "the run broke off before it ended this direction".to_owned(),
         };
         Self { place, up_to, unwritten: Some(unwritten), cause }
+    }
+
+    /// Of a log whose file tells more: where it has no trailer, why.
+    pub(super) fn of_cut_off(self, cut_off: CutOff) -> Self {
+        match self.unwritten {
+            None => Self { cause: cut_off.cause().to_owned(), ..self },
+            Some(_) => self,
+        }
     }
 
     fn to_json(&self) -> Value {

@@ -1,6 +1,7 @@
 //! The built program: files, standard output, exit statuses.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -215,6 +216,75 @@ fn what_the_export_lacks_is_said() {
         said.contains("cut.log: not all of the run was exported: the log was cut off"),
         "{said}"
     );
+}
+
+/// `punctual verify` of a log: its exit status, and what it says.
+fn verified(place: &Place, words: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(program());
+    command.arg("verify").args(words).current_dir(&place.0).stdin(Stdio::null());
+    let ended = command.output().unwrap();
+    let said = [ended.stdout, ended.stderr].concat();
+    (ended.status.code(), String::from_utf8(said).unwrap())
+}
+
+/// As a run locks its log.
+#[test]
+fn a_log_that_a_run_is_writing_is_not_said_to_be_cut_off() {
+    let whole = SCENARIOS[10].log();
+    let place = Place::new(&whole[..whole.len() / 2]);
+    let live = fs::File::open(place.0.join("run.log")).unwrap();
+    live.try_lock().unwrap();
+    let writing = "the run is still writing the log; read it again when the run has ended";
+    let info = || String::from_utf8(place.ends("info run.log").stdout).unwrap();
+    let lack = || {
+        let json = place.ends("info run.log --json").stdout;
+        serde_json::from_slice::<serde_json::Value>(&json).unwrap()["lack"].clone()
+    };
+    assert!(info().contains(&format!(" bytes, not complete: {writing}\n")), "{}", info());
+    assert_eq!(lack(), writing);
+    let said = place.says("export run.log -o a.pcapng");
+    assert!(said.ends_with(&format!("not all of the run was exported: {writing}\n")), "{said}");
+    let capture = place.read("a.pcapng");
+    let noted = |text: &str| capture.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+    assert!(noted(writing));
+    let (status, said) = verified(&place, &["run.log"]);
+    let expected = format!("; what came after was not written because {writing}");
+    assert!(status == Some(1) && said.lines().all(|said| said.ends_with(&expected)), "{said}");
+    let (status, said) = verified(&place, &["run.log", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((status, &json["outcome"]), (Some(1), &"incomplete".into()));
+    assert_eq!(json["directions"][0]["cause"], writing);
+
+    live.unlock().unwrap();
+    let killed = "the run was killed, or the disk had no room left for the log's end, or its reader \
+                  was gone or too slow, or this is a copy that was made while the run went on";
+    assert_eq!(lack(), format!("the log was cut off: {killed}"));
+    let (status, said) = verified(&place, &["run.log"]);
+    assert!(status == Some(1) && said.trim_end().ends_with(killed), "{said}");
+    // Its lock does not tell of what comes through a pipe.
+    let piped = place.command("info -").stdin(live).output().unwrap();
+    let said = String::from_utf8(piped.stdout).unwrap();
+    assert!(said.contains("the log was cut off: the run was killed, goes on, or "), "{said}");
+}
+
+#[test]
+fn a_log_that_a_run_has_not_begun_is_told_as_that() {
+    let place = Place::new(b"");
+    let live = fs::File::open(place.0.join("run.log")).unwrap();
+    for (locked, expected) in [
+        (true, "nothing is in the log yet: its run is starting, or waits for its peer"),
+        (false, "the log is cut off after 0 bytes, within its header"),
+    ] {
+        let lock = if locked { live.try_lock().map_err(io::Error::from) } else { live.unlock() };
+        lock.unwrap();
+        for words in ["info run.log", "export run.log -o a.csv"] {
+            let said = place.fails(2, words);
+            assert!(said.contains(&format!("run.log: {expected}")), "{said}");
+        }
+        let (status, said) = verified(&place, &["run.log"]);
+        assert!(status == Some(2) && said.contains(expected), "{said}");
+    }
+    assert_eq!(place.names(), ["run.log"]);
 }
 
 #[test]

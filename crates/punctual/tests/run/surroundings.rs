@@ -21,6 +21,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_log_in_a_fifo_waits_for_its_reader,
         a_fifo_that_is_not_read_tells_why_the_log_ends,
         a_log_that_another_program_takes_away_is_noted,
+        a_log_that_is_read_while_the_run_goes_on_says_so,
         a_report_that_finds_no_room_is_none,
         a_report_whose_place_is_taken_is_kept_beside,
         a_run_that_finds_no_room_for_its_lock_names_it,
@@ -161,6 +162,16 @@ fn a_log_that_another_program_takes_away_is_noted() {
         let length = std::fs::metadata(ended.file("log")).ok().map(|found| found.len());
         assert!(left.is_none() || length == left, "{script}: {length:?}");
     }
+}
+
+fn a_log_that_is_read_while_the_run_goes_on_says_so() {
+    let script = "\"$P\" traffic udp-send \"$PUNCTUAL_PEER:5001\" --packets 500 --duration 300ms; \
+                  \"$P\" verify \"$T/log\"; \"$P\" log info \"$T/log\"; exit 3";
+    let ended = Run::new("rate=1gbit").sh(script).finish();
+    ended.report_after(3);
+    let said = ended.text();
+    let told = said.matches("the run is still writing the log").count();
+    assert_eq!((told, said.contains("the run was killed")), (3, false), "{said}");
 }
 
 fn forty_starts_at_one_time_all_run() {
