@@ -173,12 +173,19 @@ impl<'a> Line<'a> {
     pub(super) fn share(&self, text: &str, whole: u32, what: &str) -> Result<Probability, Problem> {
         let fine = self.scaled(text, SHARE, what)?;
         let whole = u128::from(SHARE) * u128::from(whole);
-        // The threshold is `rint(p * (2^32 - 1))`.
-        let raw = (u128::from(fine) * u128::from(u32::MAX) + whole / 2) / whole;
-        let raw = u32::try_from(raw).ok();
         let too_large = || self.wrong(format!("{} is too large, expected {what}", quoted(text)));
-        raw.map(Probability::from_raw).ok_or_else(too_large)
+        probability(fine.into(), whole).ok_or_else(too_large)
     }
+}
+
+/// `part / whole`, below 2^96 each, as a link reads it in percent: `rint(p * (2^32 - 1))`, of two as
+/// near the even one. `None`: more than all.
+pub(super) fn probability(part: u128, whole: u128) -> Option<Probability> {
+    let (product, twice) = (part * u128::from(u32::MAX), 2 * whole);
+    let raw = (2 * product + whole) / twice;
+    let is_half = (2 * product + whole).is_multiple_of(twice);
+    let raw = if is_half { raw - raw % 2 } else { raw };
+    u32::try_from(raw).ok().map(Probability::from_raw)
 }
 
 /// How far a long file is, on a terminal.

@@ -42,6 +42,11 @@ impl Decimal {
         any.then_some(number)
     }
 
+    /// What it is as a percentage.
+    pub(super) fn hundredth(self) -> Self {
+        Self { exponent: self.exponent.saturating_sub(2), ..self }
+    }
+
     fn push(&mut self, digit: u8, fraction: bool) {
         let kept = self.mantissa < MOST / 10;
         if kept {
@@ -54,7 +59,7 @@ impl Decimal {
         }
     }
 
-    /// The number times `factor`, up to 10^13, to the nearest whole, halves up.
+    /// The number times `factor`, up to 10^13 for any number, to the nearest whole, halves up.
     pub(super) fn scaled(self, factor: u64) -> Result<u64, Unfit> {
         if self.negative && self.mantissa != 0 {
             return Err(Unfit::Negative);

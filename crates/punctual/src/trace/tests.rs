@@ -488,7 +488,11 @@ fn wetlinks_gives_rates_from_iperf_and_delays_and_losses_from_ping() {
         delays(&read),
         [(0, Some(40_250), Some(false)), (60_000, Some(45_000), Some(false))]
     );
-    assert_eq!(steps(&read)[0].loss, Some(Probability::from_raw(u32::MAX / 2)));
+    // The same as the words of a link.
+    for (counts, words) in [("5,10", "50%"), ("3,10", "30%"), ("1,3", "33.33333333%")] {
+        let read = good(&ping.replace("5,10", counts));
+        assert_eq!(steps(&read)[0].loss, words.parse().ok(), "{counts}");
+    }
     assert_eq!(
         bad(&ping.replace("s,5,10", "s,11,10")),
         "2: 11 of 10 packets lost, expected at most all"

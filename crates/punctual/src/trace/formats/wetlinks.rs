@@ -8,7 +8,7 @@ use super::super::build::{Parsed, Stamped};
 use super::super::columns::Columns;
 use super::super::error::Problem;
 use super::super::format::Format;
-use super::super::lines::{Line, Lines};
+use super::super::lines::{Line, Lines, probability};
 use super::stamp::Stamps;
 use super::{direction, one_way};
 use crate::log::Direction;
@@ -62,6 +62,5 @@ fn loss(line: &Line<'_>, lost: &str, sent: &str) -> Result<Probability, Problem>
     if sent == 0 || lost > sent {
         return Err(line.wrong(format!("{lost} of {sent} packets lost, expected at most all")));
     }
-    let raw = u128::from(lost) * u128::from(u32::MAX) / u128::from(sent);
-    Ok(Probability::from_raw(u32::try_from(raw).unwrap_or(u32::MAX)))
+    Ok(probability(lost.into(), sent.into()).unwrap_or(Probability::ONE))
 }

@@ -14,7 +14,7 @@ use punctual_sched::{Duration, Rate};
 
 pub use self::random::{MarkovOptions, State, WalkOptions};
 pub use self::slotted::{Pattern, SlottedOptions};
-pub use self::waves::{ConstantOptions, SquareOptions, WaveOptions};
+pub use self::waves::{ConstantOptions, Share, SquareOptions, WaveOptions};
 
 use super::build::MAX_ENTRIES;
 use super::write;

@@ -76,6 +76,33 @@ fn a_square_is_high_for_its_share_of_the_period() {
 }
 
 #[test]
+fn a_square_falls_at_its_share_to_the_nanosecond() {
+    for (options, falls) in [
+        ("--period 1s --duty 30%", 300_000_000),
+        ("--period 1s --duty 70", 700_000_000),
+        ("--period 3600s --duty 0.1%", 3_600_000_000),
+        ("--period 3600s --duty 33.3%", 1_198_800_000_000),
+        ("--period 100us --duty 12.345%", 12_345),
+        // To the nearest, and a half up.
+        ("--period 10ns --duty 24.9%", 2),
+        ("--period 10ns --duty 25%", 3),
+    ] {
+        let period = options.split(' ').nth(1).unwrap();
+        let line = format!("square --low 1mbit --high 2mbit --duration {period} {options}");
+        assert_eq!(steps(&made(&line).unwrap())[1].at.as_nanos(), falls, "{options}");
+    }
+}
+
+#[test]
+fn a_saw_rises_by_what_the_period_divides_into() {
+    let line = "saw --low 0 --high 100gbit --period 1s --step 100ms --duration 1s";
+    let bps: Vec<_> =
+        steps(&made(line).unwrap()).iter().map(|step| step.rate.unwrap().as_bps()).collect();
+    let expected: Vec<_> = (0..10).map(|n| 5_000_000_000 + n * 10_000_000_000).collect();
+    assert_eq!(bps, expected);
+}
+
+#[test]
 fn saw_and_sine_have_the_mean_of_their_bounds_over_whole_periods() {
     for kind in ["saw", "sine"] {
         let wave =
@@ -90,7 +117,7 @@ fn saw_and_sine_have_the_mean_of_their_bounds_over_whole_periods() {
     }
     let saw = made("saw --low 0 --high 100kbit --period 100ms --duration 100ms").unwrap();
     let expected: Vec<_> = (0..10).map(|n| (n * 10, n * 10 + 5)).collect();
-    assert_eq!(rates(&saw)[..9], expected[..9]);
+    assert_eq!(rates(&saw), expected);
 }
 
 #[test]
@@ -187,6 +214,10 @@ fn what_cannot_be_made_is_refused() {
         (
             "square --low 0 --high 1mbit --period 1ns",
             "60000000000 periods are too many, expected less than 2^24",
+        ),
+        (
+            "square --low 0 --high 1mbit --period 1000000s --duty 33.33333333333333333333333%",
+            "--duty has more digits than so long a --period can be divided by",
         ),
         ("constant --rate 1mbit --duration 0s", "--duration and --step must be above 0"),
         ("walk --low 0 --high 1mbit --by 0", "--by must be above 0 and have a bound"),

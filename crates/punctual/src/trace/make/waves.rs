@@ -5,6 +5,7 @@ use punctual_sched::trace::{Course, Step, Timeline};
 use punctual_sched::{Duration, Probability, Rate};
 
 use super::super::build::MAX_ENTRIES;
+use super::super::number::Decimal;
 use super::{Common, range, sampled};
 
 /// `punctual trace make constant`
@@ -38,11 +39,31 @@ pub struct SquareOptions {
     #[arg(long, value_name = "TIME")]
     pub period: Duration,
     /// Share of the period that is high
-    #[arg(long, value_name = "SHARE", default_value = "50%")]
-    pub duty: Probability,
+    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = share)]
+    pub duty: Share,
     /// What all kinds have.
     #[command(flatten)]
     pub common: Common,
+}
+
+/// `--duty`: as it is written. A [`Probability`] is a multiple of 2^-32, by which a second is 0.1 ns
+/// off and an hour 0.4 us.
+#[derive(Clone, Copy, Debug)]
+pub struct Share(Decimal);
+
+fn share(text: &str) -> Result<Share, String> {
+    // Takes and refuses the same words.
+    let near = text.parse::<Probability>().map_err(|error| error.to_string())?;
+    let exact = Decimal::parse(text.trim_end_matches('%'));
+    exact.map(|percent| Share(percent.hundredth())).ok_or_else(|| format!("expected {near}"))
+}
+
+impl Share {
+    /// To the nearest nanosecond.
+    fn of(self, period: u64) -> Result<u64, String> {
+        let problem = "--duty has more digits than so long a --period can be divided by";
+        self.0.scaled(period).map_err(|_| problem.to_owned())
+    }
 }
 
 impl SquareOptions {
@@ -54,8 +75,7 @@ impl SquareOptions {
         if u128::from(span / period) >= MAX_ENTRIES as u128 / 2 {
             return Err(format!("{} periods are too many, expected less than 2^24", span / period));
         }
-        let share = u128::from(period) * u128::from(self.duty.as_raw()) / u128::from(u32::MAX);
-        let high = u64::try_from(share).unwrap_or(period);
+        let high = self.duty.of(period)?;
         let begins = (0..=span / period).map(|number| number.saturating_mul(period));
         let edges = begins.flat_map(|at| [(at, self.high), (at.saturating_add(high), self.low)]);
         let mut steps: Vec<Step> = Vec::new();
@@ -95,15 +115,18 @@ pub struct WaveOptions {
 
 impl WaveOptions {
     pub(super) fn saw(&self) -> Result<Timeline, String> {
-        self.wave(|phase| phase)
+        self.wave(nearest)
     }
 
     pub(super) fn sine(&self) -> Result<Timeline, String> {
-        self.wave(raised_sine)
+        self.wave(|swing, at, period| {
+            let phase = nearest(ONE, at, period);
+            nearest(swing, raised_sine(phase), ONE)
+        })
     }
 
-    /// `height` of a phase, both in 2^32ths.
-    fn wave(&self, height: impl Fn(u64) -> u64) -> Result<Timeline, String> {
+    /// `above`: how far a time of the period is above the lowest rate, of how far the highest is.
+    fn wave(&self, above: impl Fn(u64, u64, u64) -> u64) -> Result<Timeline, String> {
         let (low, high) = range(self.low, self.high)?;
         let period = self.period.as_nanos();
         if period == 0 {
@@ -111,13 +134,15 @@ impl WaveOptions {
         }
         let half = self.step.as_nanos() / 2;
         sampled(self.common.duration, self.step, |at| {
-            let at = at.saturating_add(half) % period;
-            let phase = ((u128::from(at) << 32) + u128::from(period / 2)) / u128::from(period);
-            let height = height(u64::try_from(phase).unwrap_or(0));
-            let above = (u128::from(high - low) * u128::from(height) + u128::from(ONE / 2)) >> 32;
-            low + u64::try_from(above).unwrap_or(high - low)
+            low + above(high - low, at.saturating_add(half) % period, period)
         })
     }
+}
+
+/// `whole * part / of`, for parts up to the whole, to the nearest.
+fn nearest(whole: u64, part: u64, of: u64) -> u64 {
+    let (product, of) = (u128::from(whole) * u128::from(part), u128::from(of));
+    u64::try_from((product + of / 2) / of).unwrap_or(whole)
 }
 
 /// `(1 + sin)/2` of a part of the whole turn, both in 2^32ths, to one in 10^8.

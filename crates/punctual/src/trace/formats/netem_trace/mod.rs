@@ -246,7 +246,7 @@ fn loss(pattern: Option<&[f64]>) -> Result<Probability, String> {
         return Err(format!("loss {first}, expected a share from 0 to 1"));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 2^32 - 1")]
-    let raw = (first * f64::from(u32::MAX)).round() as u32;
+    let raw = (first * f64::from(u32::MAX)).round_ties_even() as u32;
     Ok(Probability::from_raw(raw))
 }
 
