@@ -30,6 +30,19 @@ fn what_is_made_is_read_as_its_own_format_and_repeats() {
 }
 
 #[test]
+fn a_period_that_breaks_off_at_the_seam_is_told() {
+    for kind in ["square", "saw", "sine"] {
+        let with = |rest: &str| line(&format!("make {kind} --low 1mbit --high 9mbit {rest}"));
+        let made = with("--period 7s");
+        let expected = "punctual: warning: make: --duration 60s is no multiple of --period 7s: the \
+                        last period breaks off where the trace begins anew\n";
+        assert_eq!((made.status, made.stderr.as_str()), (0, expected), "{kind}");
+        assert!(made.stdout.starts_with("# punctual trace, version 1\n"), "{kind}");
+        assert_eq!(with("--period 7s --duration 21s").stderr, "", "{kind}");
+    }
+}
+
+#[test]
 fn it_is_written_where_it_shall_be() {
     let directory = Directory::new();
     let out = directory.path("out");

@@ -52,6 +52,25 @@ pub enum Kind {
     Slotted(SlottedOptions),
 }
 
+impl Kind {
+    /// What has periods, and does not end with one: the trace begins anew all the same.
+    fn seam(&self) -> Option<String> {
+        let (period, common) = match self {
+            Self::Square(options) => (options.period, &options.common),
+            Self::Saw(options) | Self::Sine(options) => (options.period, &options.common),
+            Self::Constant(_) | Self::Walk(_) | Self::Markov(_) | Self::Slotted(_) => return None,
+        };
+        let left = common.duration.as_nanos().checked_rem(period.as_nanos())?;
+        let duration = common.duration;
+        (left > 0).then(|| {
+            format!(
+                "--duration {duration} is no multiple of --period {period}: the last period breaks \
+                 off where the trace begins anew"
+            )
+        })
+    }
+}
+
 /// What all kinds have.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
@@ -75,6 +94,9 @@ pub(super) fn run(options: &MakeOptions) -> Result<u8, Failure> {
         Kind::Slotted(options) => (options.make(), &options.common),
     };
     let timeline = made.map_err(|problem| Failure::usage(format!("make: {problem}")))?;
+    if let Some(warning) = options.kind.seam() {
+        crate::tell(format_args!("punctual: warning: make: {warning}"));
+    }
     output::to(common.output.as_deref(), |mut out| write(&mut out, &timeline, true))?;
     Ok(0)
 }
