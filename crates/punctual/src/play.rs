@@ -165,6 +165,7 @@ impl PlayOptions {
             ("trace.scale", self.scale.clone()),
             ("trace.mode", self.mode.clone()),
             ("trace.packet", Some(self.hints.packet.word().to_owned())),
+            ("trace.unit", self.hints.unit.map(|unit| unit.word().to_owned())),
         ];
         let mut config = LinkConfig::default();
         let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
@@ -323,7 +324,8 @@ mod tests {
 
     #[test]
     fn options_are_the_parameters_of_links() {
-        let words = ["x", "--loop", "--offset", "3s", "--scale=0.5", "--start", "packet"];
+        let words = "x --loop --offset 3s --scale=0.5 --start packet --unit mbit";
+        let words: Vec<_> = words.split(' ').collect();
         let settings = options(&words).settings().unwrap();
         let expected = [
             ("trace.start", "first"),
@@ -331,6 +333,7 @@ mod tests {
             ("trace.offset", "3s"),
             ("trace.scale", "0.5"),
             ("trace.packet", "1504"),
+            ("trace.unit", "mbit"),
         ];
         assert_eq!(settings, expected.map(|(name, value)| (name, value.to_owned())));
         assert_eq!(options(&["--start=first", "x"]).start, Some(Start::First));

@@ -184,6 +184,18 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// As it is written.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Bit => "bit",
+            Self::Kbit => "kbit",
+            Self::Mbit => "mbit",
+            Self::Byte => "byte",
+            Self::Kbyte => "kbyte",
+            Self::Mbyte => "mbyte",
+        }
+    }
+
     /// Bits per second in one of it.
     pub const fn bits(self) -> u64 {
         match self {

@@ -22,6 +22,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests![
         a_played_trace_sets_the_rate_from_when_it_is_acknowledged_and_replays,
         a_link_that_stops_keeps_the_values_that_it_has,
+        what_a_trace_was_played_with_is_shown,
         deliveries_of_a_mahimahi_trace_come_at_its_opportunities,
         no_trace_that_is_played_loses_a_ping,
         a_trace_that_a_link_cannot_follow_is_refused_by_name,
@@ -105,6 +106,60 @@ fn a_link_that_stops_keeps_the_values_that_it_has() {
         assert_eq!(direction.json["link"]["delay"], "30ms");
         assert_eq!(direction.json["link"]["trace"], "none");
     }
+}
+
+fn what_a_trace_was_played_with_is_shown() {
+    let running = idle("delay=1ms");
+    let name = running.name().to_owned();
+    let pairs = write(&running, "pairs", "0 65.0\n1 5\n2 7\n");
+    let cell = write(&running, "cell", "1\n2\n2\n5\n");
+    let parameters = |file: &str, rest: &str| {
+        let rest: Vec<_> = rest.split(' ').collect();
+        let played = punctual(words(&[&["play", &name, file], &*rest].concat()));
+        assert_eq!(played.status, 0, "{}", played.stderr);
+        let shown = json(&punctual(words(&["show", &name, "--json"])));
+        let link = shown["directions"]["up"]["link"].as_object().unwrap().clone();
+        let of_trace = link.into_iter().filter_map(|(key, value)| {
+            Some((key.strip_prefix("trace.")?.to_owned(), value.as_str()?.to_owned()))
+        });
+        of_trace.collect::<Vec<_>>()
+    };
+    for (file, options, expected) in [
+        (
+            &pairs,
+            "--unit kbyte --start now --loop=no --offset 1s --scale 0.5",
+            [
+                ("direction", "auto"),
+                ("format", "pairs"),
+                ("loop", "no"),
+                ("mode", "exact"),
+                ("offset", "1s"),
+                ("packet", "1504"),
+                ("scale", "0.5"),
+                ("start", "now"),
+                ("unit", "kbyte"),
+            ],
+        ),
+        (
+            &cell,
+            "--mode fluid --packet 1500 --format mahimahi",
+            [
+                ("direction", "auto"),
+                ("format", "mahimahi"),
+                ("loop", "auto"),
+                ("mode", "fluid"),
+                ("offset", "0ms"),
+                ("packet", "1500"),
+                ("scale", "1"),
+                ("start", "first"),
+                ("unit", "auto"),
+            ],
+        ),
+    ] {
+        let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(parameters(file, options), expected, "{options}");
+    }
+    end(running);
 }
 
 fn a_trace_that_has_ended_is_named_as_what_keeps_packets() {
