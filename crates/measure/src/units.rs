@@ -87,6 +87,11 @@ pub fn count(n: u64) -> String {
     grouped
 }
 
+/// `1 packet`, `1,500 packets`.
+pub fn plural(n: u64, what: &str) -> String {
+    format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
 /// `text` with each character that moves the cursor, commands the terminal or cannot be seen
 /// written as an escape: `\n`, `\u{1b}`, `\u{202e}`.
 pub fn visible(text: &str) -> String {

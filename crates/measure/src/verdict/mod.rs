@@ -9,7 +9,7 @@ pub(crate) use facts::PAUSE;
 pub use facts::{Facts, OwnLoss, Testimony};
 pub use words::{Note, Reason};
 
-use crate::units;
+use crate::units::{self, plural};
 use serde::{Deserialize, Serialize};
 
 /// The verdict on a run.
@@ -268,11 +268,6 @@ fn notes(facts: &Facts) -> Vec<Finding<Note>> {
     .into_iter()
     .flatten()
     .collect()
-}
-
-/// `1 packet`, `1,500 packets`.
-fn plural(n: u64, what: &str) -> String {
-    format!("{} {what}{}", units::count(n), if n == 1 { "" } else { "s" })
 }
 
 fn log_incomplete(facts: &Facts) -> Option<Finding<Note>> {

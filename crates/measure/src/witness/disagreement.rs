@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::units::plural;
+
 /// One thing that speaks against the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disagreement {
@@ -89,7 +91,9 @@ impl fmt::Display for Disagreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count { stage, probes, first_seq } => {
-                write!(f, "{probes} probes differ {stage}, the first is number {first_seq}")
+                let (probes, differ) =
+                    (plural(*probes, "probe"), if *probes == 1 { "differs" } else { "differ" });
+                write!(f, "{probes} {differ} {stage}, the first is number {first_seq}")
             }
             Self::Median { difference, p50_ns, bound_ns } => write!(
                 f,
@@ -106,7 +110,8 @@ impl fmt::Display for Untold {
             Self::ObserversLost { probes } => {
                 write!(
                     f,
-                    "the observers lost {probes} probes for want of buffer: no proof either way"
+                    "the observers lost {} for want of buffer: no proof either way",
+                    plural(*probes, "probe")
                 )
             }
         }

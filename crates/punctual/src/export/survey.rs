@@ -9,7 +9,9 @@ use super::error::ExportError;
 use super::flights::{Flights, Joined};
 use super::row::{Fate, released};
 use super::watch::Watch;
-use crate::log::{CutOff, Direction, Ending, Entry, Header, LaneId, LogReader, Record, Trailer};
+use crate::log::{
+    CutOff, Direction, Ending, Entry, Header, LaneId, LogReader, Record, Trailer, not_written,
+};
 
 /// What a log holds. Nothing is written before all of a log has been read once: a damaged one
 /// leaves no file, and what depends on the whole is known before the first row.
@@ -132,7 +134,7 @@ impl Survey {
             None if unwritten > 0 => "the ring was full",
             None => "the run broke off",
         };
-        Some(format!("{unwritten} records were not written because {cause}"))
+        Some(format!("{} because {cause}", not_written(unwritten)))
     }
 
     fn record(

@@ -32,6 +32,7 @@ pub use header::{DirectionHeader, Epoch, Header, LinkRecord};
 pub(crate) use pipe::Pipe;
 pub use reader::{Ending, Entry, LogReader};
 pub use record::{Arrival, Departure, Dropped, Record};
+pub(crate) use trailer::not_written;
 pub use trailer::{DirectionTrailer, EndRecord, SnapshotRecord, Trailer};
 pub(crate) use writer::open;
 pub use writer::{LogError, LogSender, LogWriter};

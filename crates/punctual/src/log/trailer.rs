@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use punctual_measure::units::plural;
 use punctual_sched::{DropReason, Instant, Snapshot};
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +114,12 @@ impl DirectionTrailer {
     pub fn all_unwritten(&self) -> u64 {
         self.each().fold(0, |sum, lane| sum.saturating_add(lane.unwritten))
     }
+}
+
+/// `1 record was not written`
+pub(crate) fn not_written(records: u64) -> String {
+    let were = if records == 1 { "was" } else { "were" };
+    format!("{} {were} not written", plural(records, "record"))
 }
 
 impl EndRecord {

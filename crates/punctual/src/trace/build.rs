@@ -1,5 +1,6 @@
 //! From lines to a timeline: order, gaps, bounds.
 
+use punctual_measure::units::plural;
 use punctual_sched::Duration;
 use punctual_sched::trace::{Course, Delivery, Opportunity, Step, Timeline};
 
@@ -112,7 +113,9 @@ impl Stamped {
         })?;
         self.steps.retain(|step| !sets_nothing(step));
         let timeline = Timeline { course: Course::Steps(self.steps), span };
-        let warning = format!("{} lines have no value; the value before holds", self.missing);
+        let have = if self.missing == 1 { "has" } else { "have" };
+        let lines = plural(self.missing, "line");
+        let warning = format!("{lines} {have} no value; the value before holds");
         Ok(Parsed::new(timeline).warn_if(self.missing > 0, warning))
     }
 }

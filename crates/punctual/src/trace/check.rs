@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use punctual_measure::units::{plural, rate};
 use punctual_sched::Duration;
 use punctual_sched::trace::{Course, Timeline};
 use serde_json::{Value, json};
@@ -54,7 +55,7 @@ fn told_by(read: &Read, summary: &Summary) -> Vec<String> {
         let entries = u64::try_from(summary.entries).unwrap_or(u64::MAX);
         let step = Duration::from_nanos(summary.span.as_nanos() / entries);
         if step >= COARSE {
-            let every = seconds(step);
+            let every = seconds(to_micros(step));
             let warning =
                 format!("one value every {every}: coarser than any transport's control loop");
             warnings.push(warning);
@@ -96,7 +97,7 @@ fn as_text(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> S
     }
     if let Some(peak) = summary.peak_bps {
         let over = summary.peak_over.map_or_else(String::new, |over| format!(" over {over}"));
-        line("peak", format!("{}{over}", mbit(peak)));
+        line("peak", format!("{}{over}", rate(peak)));
     }
     for (what, value) in outages(summary) {
         line(what, value);
@@ -105,7 +106,7 @@ fn as_text(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> S
         line("step", format!("{step}, the smallest"));
     }
     if let Some([least, mean, greatest]) = summary.delay {
-        let [least, mean, greatest] = [least, mean, greatest].map(millis);
+        let [least, mean, greatest] = [least, to_micros(mean), greatest].map(millis);
         line("delay", format!("{mean} on average, {least} to {greatest}"));
     }
     if let Some([mean, greatest]) = summary.loss {
@@ -118,7 +119,7 @@ fn as_text(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> S
 }
 
 fn mean(summary: &Summary) -> Option<String> {
-    let finite = summary.mean_bps.map(mbit);
+    let finite = summary.mean_bps.map(rate);
     if summary.unlimited == Duration::ZERO {
         return finite;
     }
@@ -159,7 +160,7 @@ fn outages_as_json(outages: &Outages) -> Value {
 
 fn entries(timeline: &Timeline, summary: &Summary) -> String {
     match &timeline.course {
-        Course::Steps(steps) => format!("{} steps", steps.len()),
+        Course::Steps(steps) => plural(steps.len() as u64, "step"),
         Course::Deliveries { opportunity, .. } => {
             let times = summary.entries;
             format!(
@@ -212,28 +213,31 @@ fn as_json(name: &str, read: &Read, summary: &Summary, warnings: &[String]) -> V
     })
 }
 
-/// Seconds with three decimals; below a millisecond as links write times.
+/// Seconds with three decimals, more where the time has them; below a millisecond as links write
+/// times.
 fn seconds(time: Duration) -> String {
     if (1..1_000_000).contains(&time.as_nanos()) {
         return time.to_string();
     }
-    let millis = time.as_nanos() / 1_000_000;
-    format!("{}.{:03} s", millis / 1_000, millis % 1_000)
+    format!("{} s", exact(time.as_nanos(), 1_000_000_000))
 }
 
-/// Milliseconds with three decimals.
+/// Milliseconds with three decimals, more where the time has them.
 fn millis(time: Duration) -> String {
-    let micros = time.as_nanos() / 1_000;
-    format!("{}.{:03} ms", micros / 1_000, micros % 1_000)
+    format!("{} ms", exact(time.as_nanos(), 1_000_000))
 }
 
-/// Mbit/s with three decimals, which show nothing of less than a kbit/s.
-fn mbit(bps: u64) -> String {
-    if bps < 1_000 {
-        return format!("{bps} bit/s");
-    }
-    let kbit = bps / 1_000;
-    format!("{}.{:03} Mbit/s", kbit / 1_000, kbit % 1_000)
+/// `value / unit`, a power of ten from 1,000 on, to the last digit that is not 0, the third at least.
+fn exact(value: u64, unit: u64) -> String {
+    let width = usize::try_from(unit.ilog10()).unwrap_or(0);
+    let digits = format!("{:0width$}", value % unit);
+    let kept = digits.trim_end_matches('0').len().max(3);
+    format!("{}.{}", value / unit, &digits[..kept])
+}
+
+/// A mean, whose digits have no end, to the nearest microsecond.
+fn to_micros(mean: Duration) -> Duration {
+    Duration::from_micros(mean.as_nanos() / 1_000 + u64::from(mean.as_nanos() % 1_000 >= 500))
 }
 
 const SCHEMA: &str = "punctual.trace/1";

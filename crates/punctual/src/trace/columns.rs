@@ -1,5 +1,7 @@
 //! Columns of a CSV file, found by the names in its first line.
 
+use punctual_measure::units::plural;
+
 use super::error::{Problem, quoted};
 use super::lines::{Line, Lines};
 
@@ -59,7 +61,7 @@ fn fixed<'a, const N: usize>(
 ) -> Result<[&'a str; N], Problem> {
     let count = fields.clone().count();
     if count != N {
-        return Err(line.wrong(format!("{count} columns, expected {N}: {what}")));
+        return Err(line.wrong(format!("{}, expected {N}: {what}", plural(count as u64, "column"))));
     }
     Ok(std::array::from_fn(|_| fields.next().unwrap_or_default()))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::log::{CutOff, Direction, ReadError, Trailer};
+use crate::log::{CutOff, Direction, ReadError, Trailer, not_written};
 
 /// What a replay found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl fmt::Display for Gap {
         let (up_to, place) = (self.up_to, self.place);
         write!(f, "identical up to packet {up_to} of direction {place}; ")?;
         match self.unwritten {
-            Some(unwritten) => write!(f, "{unwritten} records were not written")?,
+            Some(unwritten) => write!(f, "{}", not_written(unwritten))?,
             None => f.write_str("what came after was not written")?,
         }
         write!(f, " because {}", self.cause)

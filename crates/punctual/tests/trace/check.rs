@@ -21,6 +21,60 @@ fn a_trace_is_named_and_its_figures_are_printed() {
     assert_eq!(printed.stdout, expected);
 }
 
+/// 2.5 ms were told as 0.002 s, 1,999 bit/s as 0.001 Mbit/s.
+#[test]
+fn figures_are_told_to_the_digit() {
+    let directory = Directory::new();
+    let text = "# span=1500700us\ntime,rate,delay\n0s,1999,10ms\n1ms,0,12.0005ms\n3.5ms,1999,\n";
+    let file = directory.file("own", text);
+    let printed = trace(["check", &file]);
+    assert_eq!((printed.status, printed.stderr.as_str()), (0, ""));
+    for told in [
+        "span     1.5007 s, then ends, unless told to repeat\n",
+        "entries  3 steps\n",
+        "mean     1.995 kbit/s\n",
+        "peak     1.999 kbit/s\n",
+        "outage   0.0025 s at 0.001 s, the longest\n",
+        "delay    11.999 ms on average, 10.000 ms to 12.0005 ms\n",
+    ] {
+        assert!(printed.stdout.contains(told), "{told}: {}", printed.stdout);
+    }
+    for (end, told) in [
+        ("59999999999ns", "span     59.999999999 s,"),
+        ("640ns", "span     640ns,"),
+        ("1ms", "span     0.001 s,"),
+    ] {
+        let file = directory.file("span", format!("# span={end}\ntime,rate\n0s,1mbit\n"));
+        let text = trace(["check", &file]).stdout;
+        assert!(text.contains(told) && text.contains("entries  1 step\n"), "{text}");
+    }
+}
+
+#[test]
+fn one_line_is_one_line() {
+    let directory = Directory::new();
+    let rows = "a,0,1,s,4,tcp,100000000,1\na,60,61,s,4,tcp,,1\na,120,121,s,4,tcp,5,1\n";
+    let header = "site_name,timestamp_start,timestamp_end,server,ip,protocol,download,upload\n";
+    let file = directory.file("iperf", format!("{header}{rows}"));
+    let text = trace(["check", "--direction", "down", &file]).stdout;
+    assert!(text.contains("\nwarning  1 line has no value; the value before holds\n"), "{text}");
+    for (format, text, told) in [
+        ("cellreplay", "0 5 1\n", "1 line, expected at least 3"),
+        ("theaterq", "1\n", "1 column, expected 5: "),
+        ("theaterq-extended", "1\n", "1 column, expected 8 to 10: "),
+        ("punctual", "time_ns,rate_bps\n5\n", "1 column, expected 2 as in the header"),
+        (
+            "ntrace",
+            r#"{"version":1,"entries":[{"entryNo":1,"dateTime":"2023-11-14T22:18:20Z"}]}"#,
+            "1 entry, expected at least two",
+        ),
+    ] {
+        let file = directory.file("one", text);
+        let refused = trace(["check", "--format", format, "--direction", "up", &file]);
+        assert!(refused.refusal().contains(told), "{format}: {}", refused.stderr);
+    }
+}
+
 #[test]
 fn figures_are_json_with_units_in_their_names() {
     let directory = Directory::new();

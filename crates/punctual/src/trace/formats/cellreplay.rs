@@ -1,5 +1,6 @@
 //! CellReplay: base delays over time, of its light traces.
 
+use punctual_measure::units::plural;
 use punctual_sched::trace::Step;
 
 use super::super::build::{Parsed, Stamped};
@@ -26,7 +27,10 @@ pub(in super::super) fn read(mut lines: Lines<'_>) -> Result<Parsed, Problem> {
         stamped.push(Step { at, delay, ..Step::default() }).map_err(|what| line.wrong(what))?;
     }
     if count < LEAST {
-        return Err(Problem::whole(format!("{count} lines, expected at least {LEAST}")));
+        return Err(Problem::whole(format!(
+            "{}, expected at least {LEAST}",
+            plural(count.into(), "line")
+        )));
     }
     Ok(stamped.finish()?.warn("only base delays are carried, not the light load's deliveries"))
 }

@@ -43,7 +43,8 @@ pub(in super::super) fn read(lines: Lines<'_>, hints: &Hints) -> Result<Parsed, 
         return Err(Problem::whole(format!("is version {}, expected 1", file.version)));
     }
     if file.entries.len() < 2 {
-        let what = format!("{} entries, expected at least two", file.entries.len());
+        let entries = if file.entries.len() == 1 { "1 entry" } else { "no entries" };
+        let what = format!("{entries}, expected at least two");
         return Err(Problem::whole(what));
     }
     let direction = direction(Format::Ntrace, hints)?;

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use punctual_measure::units::plural;
 use punctual_sched::trace::{Opportunity, Step};
 use punctual_sched::units::UnitError;
 use punctual_sched::{Duration, Probability, Rate};
@@ -197,9 +198,8 @@ fn fields<'a>(
 ) -> Result<impl Iterator<Item = (Column, &'a str)>, Problem> {
     let count = line.commas().count();
     if count != columns.len() {
-        return Err(
-            line.wrong(format!("{count} columns, expected {} as in the header", columns.len()))
-        );
+        let (has, expected) = (plural(count as u64, "column"), columns.len());
+        return Err(line.wrong(format!("{has}, expected {expected} as in the header")));
     }
     Ok(columns.iter().copied().zip(line.commas()))
 }

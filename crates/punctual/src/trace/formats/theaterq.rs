@@ -1,5 +1,6 @@
 //! TheaterQ: entries that are kept for a time.
 
+use punctual_measure::units::plural;
 use punctual_sched::trace::Step;
 use punctual_sched::{Duration, Probability, Rate};
 
@@ -21,16 +22,16 @@ pub(in super::super) fn simple(lines: Lines<'_>) -> Result<Parsed, Problem> {
 pub(in super::super) fn extended(lines: Lines<'_>) -> Result<Parsed, Problem> {
     read(lines, |line| {
         let fields: Vec<_> = line.commas().collect();
+        let wrong = || {
+            let has = plural(fields.len() as u64, "column");
+            line.wrong(format!("{has}, expected 8 to 10: {EXTENDED}"))
+        };
         let [keep, latency, jitter, rate, loss, limit, dup, dup_delay, more @ ..] = &fields[..]
         else {
-            return Err(
-                line.wrong(format!("{} columns, expected 8 to 10: {EXTENDED}", fields.len()))
-            );
+            return Err(wrong());
         };
         if more.len() > 2 {
-            return Err(
-                line.wrong(format!("{} columns, expected 8 to 10: {EXTENDED}", fields.len()))
-            );
+            return Err(wrong());
         }
         let mut left: Vec<_> = vec![("JITTER", *jitter), ("LIMIT", limit), ("DUP_PROB", dup)];
         left.push(("DUP_DELAY", dup_delay));
