@@ -1,19 +1,21 @@
 #!/bin/sh
 # set_rate.sh CONTROL up|down BITS_PER_SECOND|unlimited: one write of 8 bytes.
 case $2 in up) word=32 ;; down) word=64 ;; *) word= ;; esac
-case $3 in unlimited) ;; '' | *[!0-9]*) word= ;; esac
+rest=$3
+case $3 in
+unlimited | 18446744073709551615) rest=unlimited ;; # more than the shell can count to
+'' | *[!0-9]* | 0?* | ???????????????????*) word= ;; # nor to what has 19 digits
+esac
 if [ -z "$word" ]; then
     echo 'usage: set_rate.sh CONTROL up|down BITS_PER_SECOND|unlimited' >&2
     exit 2
 elif [ "$(dd if="$1" bs=8 count=1 2>/dev/null)" != PNCTCTRL ]; then
-    echo "set_rate.sh: $1 is no control block" >&2
+    echo "set_rate.sh: $1 is no control block, or its run is gone" >&2
     exit 1
 fi
 bytes=
-rest=$3
 for _ in 1 2 3 4 5 6 7 8; do # little endian, each byte in octal
-    if [ "$3" = unlimited ]; then byte=255; else byte=$((rest % 256)); fi
-    [ "$3" = unlimited ] || rest=$((rest / 256))
+    if [ "$rest" = unlimited ]; then byte=255; else byte=$((rest % 256)) rest=$((rest / 256)); fi
     bytes="$bytes\\$(printf %03o "$byte")"
 done
 # notrunc: the block cannot be cut short, and dd would try to.

@@ -19,6 +19,7 @@ use crate::support::Test;
 pub(crate) fn tests() -> Vec<Test> {
     tests![
         the_examples_change_a_rate_and_throughput_follows,
+        the_examples_take_every_rate_and_say_when_the_run_is_gone,
         stores_during_pings_lose_none,
         a_set_of_one_value_leaves_the_others_and_twice_is_once,
         what_is_ignored_is_named_in_the_report,
@@ -39,7 +40,8 @@ fn the_examples_change_a_rate_and_throughput_follows() {
     let mut expected = Vec::new();
     for (example, mbit) in examples.changing_rates().into_iter().zip([12, 3, 16, 8]) {
         let rate = mbit * 1_000_000;
-        examples.run(example, &[control.to_str().expect("a name of ours"), "up"], rate);
+        let place = [control.to_str().expect("a name of ours"), "up"];
+        succeeded(&examples.output(example, &place, &rate.to_string()));
         // What was in service at the old rate.
         pause(20);
         assert_eq!(ControlBlock::open(&control).expect("a block").rate(Side::Up), rate);
@@ -47,7 +49,10 @@ fn the_examples_change_a_rate_and_throughput_follows() {
         assert!(shown.abs_diff(rate) * 50 < rate, "{example}: {shown} instead of {rate} bit/s");
         expected.push(format!("{mbit}mbit"));
     }
-    examples.watches(&stats, "rate=8000000");
+    if let Some(output) = examples.watch(&stats) {
+        let text = succeeded(&output);
+        assert!(text.contains("rate=8000000"), "{text}");
+    }
     running.signal(Signal::TERM);
     let ended = running.wait();
     let report = ended.report_after(143);
@@ -58,6 +63,56 @@ fn the_examples_change_a_rate_and_throughput_follows() {
     assert_eq!(report.up.json["link"]["rate"], "8mbit", "in force at the end");
     assert_eq!(report.down.json["changes"].as_array().map(Vec::len), Some(0));
     ended.replays(&report);
+}
+
+/// A shell that counts to 2^63 refused the number for no bottleneck; a run that is gone was a
+/// traceback.
+fn the_examples_take_every_rate_and_say_when_the_run_is_gone() {
+    let mut running = Run::new("rate=1mbit").sh("echo go; cat").start();
+    running.stdout.says("go");
+    let (control, stats) = blocks(&running);
+    let examples = Examples::prepare(running.directory());
+    // What was stored last, as one rate or in a set: an idle link is not looked at.
+    let stored = |example| {
+        let at = if example == "set_values" { 256 + 144 } else { 256 };
+        let block = fs::read(&control).expect("a block");
+        u64::from_le_bytes(block[at..at + 8].try_into().expect("a word"))
+    };
+    let place = [control.to_str().expect("a name of ours"), "up"];
+    for example in examples.changing_rates() {
+        for (word, rate) in [
+            ("unlimited", u64::MAX),
+            ("0", 0),
+            ("18446744073709551615", u64::MAX),
+            ("1000000000000", 1_000_000_000_000),
+        ] {
+            succeeded(&examples.output(example, &place, word));
+            assert_eq!(stored(example), rate, "{example} {word}");
+        }
+        for word in ["", "-1", "1mbit", "18446744073709551616"] {
+            let refused = examples.output(example, &place, word);
+            assert!(!refused.status.success(), "{example} {word}");
+            let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert!(told.starts_with("usage: ") && told.lines().count() == 1, "{example}: {told}");
+        }
+        assert_eq!(stored(example), 1_000_000_000_000, "{example}");
+    }
+    running.close_stdin();
+    // Keeps the directory in which they are built.
+    let ended = running.wait();
+    ended.report();
+    let gone = |name: &str, output: Output| {
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let begins = told.starts_with(&format!("{name}: ")) && told.contains("its run is gone");
+        assert!(begins && told.lines().count() == 1, "{name}: {told}");
+        assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]), "{name}");
+    };
+    for example in examples.changing_rates() {
+        gone(example, examples.output(example, &place, "5"));
+    }
+    if let Some(output) = examples.watch(&stats) {
+        gone("watch.py", output);
+    }
 }
 
 /// 0 to 50 ms of loss at each reload (LibreQoS#395).
@@ -271,7 +326,7 @@ impl Examples {
         all.into_iter().filter(|name| self.python || *name != "set_rate.py").collect()
     }
 
-    fn run(&self, name: &str, arguments: &[&str], rate: u64) {
+    fn output(&self, name: &str, place: &[&str], rate: &str) -> Output {
         let mut command = match name.rsplit_once('.') {
             Some((_, "py")) => Command::new("python3"),
             Some(_) => Command::new("sh"),
@@ -280,21 +335,18 @@ impl Examples {
         if name.contains('.') {
             command.arg(self.source.join(name));
         }
-        command.args(arguments).arg(rate.to_string());
+        command.args(place).arg(rate);
         if name == "set_values" {
             command.arg("0");
         }
-        succeeded(&command.output().expect("it can be started"));
+        command.output().expect("it can be started")
     }
 
-    fn watches(&self, stats: &Path, shown: &str) {
-        if !self.python {
-            return;
-        }
+    /// What `watch.py` leaves, where there is a Python.
+    fn watch(&self, stats: &Path) -> Option<Output> {
         let mut watch = Command::new("python3");
-        let output = watch.arg(self.source.join("watch.py")).arg(stats).arg("up").output();
-        let text = succeeded(&output.expect("it can be started"));
-        assert!(text.contains(shown), "{text}");
+        watch.arg(self.source.join("watch.py")).arg(stats).arg("up");
+        self.python.then(|| watch.output().expect("it can be started"))
     }
 }
 
