@@ -20,10 +20,16 @@ pub struct ListOptions {
     pub json: bool,
 }
 
-/// Prints every run with its pid, age, command and links; nothing when there is none.
+/// Prints every run with its pid, age, command and links. That there is none, and those of other
+/// users, are told on standard error.
 pub fn run(options: &ListOptions) -> Result<u8, Failure> {
     // All are asked before the first answer is waited for: one that is stopped delays the list once.
     let asked: Vec<_> = runs::all().into_iter().map(|run| (ask(&run), run)).collect();
+    let told = match (asked.is_empty(), options.json) {
+        (_, true) => None,
+        (true, false) => Some(runs::none()),
+        (false, false) => runs::of_others(),
+    };
     let deadline = monotonic() + PATIENCE;
     let listed = asked.into_iter().map(|(client, run)| {
         let answer = client.and_then(|mut client| client.answer(deadline));
@@ -36,6 +42,9 @@ pub fn run(options: &ListOptions) -> Result<u8, Failure> {
         listed.map(|listed| listed.text()).collect()
     };
     print(text)?;
+    if let Some(told) = told {
+        crate::tell(format_args!("punctual: {told}"));
+    }
     Ok(0)
 }
 

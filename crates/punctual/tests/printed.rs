@@ -38,6 +38,27 @@ fn a_full_disk_is_the_programs_failure_and_is_told() {
     }
 }
 
+/// Nothing at all was printed, as if nothing had been asked.
+#[test]
+fn a_list_without_a_run_says_so() {
+    let runtime = std::env::temp_dir().join(format!("punctual-list-{}", std::process::id()));
+    std::fs::create_dir(&runtime).unwrap();
+    // As a user that has no run anywhere.
+    let list = |words: &[&str]| {
+        let mut list = Command::new("unshare");
+        list.args(["--user", "--map-user=64999", "--map-group=64999"]);
+        list.arg(env!("CARGO_BIN_EXE_punctual")).arg("list").args(words);
+        list.env("XDG_RUNTIME_DIR", &runtime).env_remove("PUNCTUAL_SOCKET").output().unwrap()
+    };
+    let [text, json] = [list(&[]), list(&["--json"])];
+    std::fs::remove_dir_all(&runtime).unwrap();
+    let said = String::from_utf8_lossy(&text.stderr);
+    assert!(said.starts_with("punctual: no run is there") && said.lines().count() == 1, "{said}");
+    assert_eq!((text.status.code(), &*text.stdout), (Some(0), &b""[..]));
+    assert_eq!((json.status.code(), &*json.stderr), (Some(0), &b""[..]));
+    assert_eq!(json.stdout, b"{\"runs\":[]}\n");
+}
+
 fn command(words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
     command.args(words.split(' ')).stdin(Stdio::null()).stderr(Stdio::piped());

@@ -7,6 +7,7 @@ mod client;
 mod connection;
 mod handed;
 mod json;
+mod others;
 mod request;
 pub(crate) mod runs;
 mod server;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::client::{AskError, Client};
+use super::others::{self, OtherRun};
 use crate::failure::Failure;
 use crate::runtime;
 
@@ -92,7 +93,7 @@ fn around() -> Option<RunPlace> {
 fn only(runs: &[RunPlace]) -> Result<RunPlace, Failure> {
     match runs {
         [run] => Ok(run.clone()),
-        [] => Err(Failure::Declined(format!("no run is there{}", out_of_reach(None)))),
+        [] => Err(Failure::Declined(none())),
         several => {
             let problem = format!("which run? running: {}", names(several));
             Err(Failure::usage(problem))
@@ -112,7 +113,29 @@ fn missing(name: &str, runs: &[RunPlace]) -> Failure {
         [] => "none is running".to_owned(),
         runs => format!("running: {}", names(runs)),
     };
-    Failure::Declined(format!("no run \"{name}\" is there; {others}{}", out_of_reach(Some(name))))
+    let theirs = others::all().into_iter().filter(|run| run.name == name).collect::<Vec<_>>();
+    let beyond = beyond(&theirs, Some(name));
+    Failure::Declined(format!("no run \"{name}\" is there; {others}{beyond}"))
+}
+
+/// That there is no run.
+pub(crate) fn none() -> String {
+    format!("no run is there{}", beyond(&others::all(), None))
+}
+
+/// What root is told beside its own runs.
+pub(crate) fn of_others() -> Option<String> {
+    let theirs = others::all();
+    (!theirs.is_empty()).then(|| format!("there is {}", others::told(&theirs)))
+}
+
+/// What there is, or may be, that is not the caller's: `theirs` for root.
+fn beyond(theirs: &[OtherRun], name: Option<&str>) -> String {
+    if theirs.is_empty() {
+        out_of_reach(name).to_owned()
+    } else {
+        format!("; there is {}", others::told(theirs))
+    }
 }
 
 fn names(runs: &[RunPlace]) -> String {
@@ -125,7 +148,7 @@ fn out_of_reach(name: Option<&str>) -> &'static str {
     let place = name.map_or_else(|| roots.join("."), |name| roots.join(name));
     match fs::metadata(place) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            "; those of root are out of reach: with sudo, if it was started so"
+            "; one that was started with sudo is root's, and reached with sudo"
         }
         _ => "",
     }

@@ -2,10 +2,13 @@
 //! outside.
 
 use std::ffi::OsStr;
+use std::fs::DirBuilder;
 use std::io::{BufRead, BufReader, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -36,6 +39,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_second_run_of_the_same_name_is_refused_and_the_first_goes_on,
         a_killed_run_is_told_as_gone_and_not_listed,
         a_stopped_run_is_told_as_silent,
+        root_is_told_of_the_runs_of_others,
         a_run_with_a_long_directory_is_reached,
         a_run_is_reached_from_inside_whatever_the_environment,
     ]
@@ -389,6 +393,38 @@ fn a_stopped_run_is_told_as_silent() {
     let report = end(running);
     let changes = report.up.json["changes"].as_array().map(Vec::len);
     assert_eq!(changes, Some(1), "nobody waits for the trace any more");
+}
+
+fn root_is_told_of_the_runs_of_others() {
+    if !is_root() {
+        return;
+    }
+    // What a run of theirs has that they are known by.
+    let (uid, name) = (65_533, format!("of-another-{}", std::process::id()));
+    let base = Path::new("/tmp").join(format!("punctual-{uid}"));
+    for directory in [&base, &base.join(&name)] {
+        let made = DirBuilder::new().mode(0o700).recursive(true).create(directory);
+        made.and_then(|()| chown(directory, Some(uid), Some(uid))).expect("root may");
+    }
+    let listening = UnixListener::bind(base.join(&name).join("socket")).expect("a short path");
+    let way = format!("{name} of user {uid} (sudo -u '#{uid}' punctual ...)");
+    for (words, status) in [
+        (&["show", &name][..], 1),
+        (&["set", &name, "up.rate=1mbit"], 1),
+        (&["play", &name, "--stop"], 1),
+        (&["list"], 0),
+    ] {
+        let told = punctual(self::words(words));
+        assert_eq!(told.status, status, "{words:?}: {}", told.stderr);
+        assert!(told.stderr.contains(&way), "{words:?}: {}", told.stderr);
+        assert_eq!(told.stderr.lines().count(), 1, "{}", told.stderr);
+    }
+    let listed = json(&punctual(words(&["list", "--json"])));
+    assert!(!listed.to_string().contains(&name), "{listed}");
+    drop(listening);
+    let gone = punctual(words(&["show", &name])).stderr;
+    assert!(!gone.contains("of user"), "{gone}");
+    std::fs::remove_dir_all(base.join(&name)).expect("it is ours");
 }
 
 fn a_run_with_a_long_directory_is_reached() {
