@@ -132,8 +132,8 @@ pub struct RunOptions {
     /// Read links from a TOML file with tables both, up and down; options override it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Name of the run: 1 to 64 letters, digits, `-`, `_`, `.`, not with `-` or `.` in front (default:
-    /// lab, lab-2, ...)
+    /// Name of the run: 1 to 64 letters, digits, `-`, `_`, `.`, not with `-` or `.` in front, and none
+    /// of up, down and both (default: lab, lab-2, ...)
     #[arg(long)]
     pub name: Option<String>,
     /// Stop CMD and what it started after this time (SIGTERM, then SIGKILL 2 s later)

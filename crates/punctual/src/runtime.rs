@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
+use clap::ValueEnum;
 use punctual_linux::clock::monotonic;
 use punctual_linux::wait::sleep_until;
 use punctual_sched::Duration;
@@ -20,6 +21,7 @@ use rustix::fs::OFlags;
 pub use self::places::{base_directory, bases};
 use self::places::{is_ours, prepare_base};
 use crate::output::unwritten;
+use crate::show::Way;
 
 mod places;
 
@@ -38,7 +40,7 @@ impl RunDirectory {
     pub fn claim(base: &Path, name: Option<&str>) -> Result<Self> {
         let _held = tidied(base)?;
         if let Some(name) = name {
-            check_name(name)?;
+            check_new_name(name)?;
             return Self::try_claim(base, name)?.with_context(|| {
                 format!("a run named \"{name}\" is running: choose another --name")
             });
@@ -283,6 +285,15 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
+/// The same, of a run that is to be: a word by which `punctual show` knows a direction is none.
+pub fn check_new_name(name: &str) -> Result<()> {
+    check_name(name)?;
+    if Way::from_str(name, false).is_ok() {
+        bail!("--name: \"{name}\" is a direction in `punctual show {name}`: choose another name");
+    }
+    Ok(())
+}
+
 const MOST_RUNS: usize = 1000;
 /// How the names of directories begin that are none of runs.
 const SCRATCH: &str = ".files-";
@@ -428,8 +439,18 @@ mod tests {
         for name in ["", ".", "..", "a/b", "-x", "a b", &"x".repeat(65)] {
             assert!(check_name(name).is_err(), "{name:?}");
         }
-        for name in ["lab", "lab-2", "5g_trace.v1"] {
-            assert!(check_name(name).is_ok(), "{name:?}");
+        for name in ["lab", "lab-2", "5g_trace.v1", "upper", "Up"] {
+            assert!(check_new_name(name).is_ok(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_show_takes_for_a_direction_is_refused_for_a_new_run() {
+        for way in Way::value_variants() {
+            let refused = check_new_name(way.word()).unwrap_err().to_string();
+            assert!(refused.ends_with("choose another name"), "{refused}");
+            // What an older version has started is found.
+            assert!(check_name(way.word()).is_ok());
         }
     }
 }

@@ -88,7 +88,7 @@ impl<'a> Request<'a> {
             ));
         }
         if let Some(name) = &options.name {
-            runtime::check_name(name).map_err(Failure::usage)?;
+            runtime::check_new_name(name).map_err(Failure::usage)?;
         }
         let host = Host::look();
         // The links first: what is wrong with them is there to be told whatever else is missing.

@@ -113,6 +113,9 @@ fn a_bad_option_is_refused_in_one_line() {
     for name in ["", "a/b", "..", "a b", &long] {
         refused(Run::new("").named(name), &["name"]);
     }
+    for name in ["up", "down", "both"] {
+        refused(Run::new("").named(name), &["--name", name, "direction", "another name"]);
+    }
     let nowhere = ["--report", "/nonexistent/report.json"];
     refused(Run::new("").plain().options(nowhere), &["--report", "/nonexistent/report.json"]);
     let nowhere = ["--log", "/nonexistent/log"];
