@@ -27,7 +27,7 @@ pub fn run(options: &CleanOptions) -> Result<u8, Failure> {
     };
     print(text)?;
     for problem in &problems {
-        crate::tell(format_args!("punctual: {problem}"));
+        crate::tell(problem);
     }
     Ok(if problems.is_empty() { 0 } else { NOT_ALL })
 }

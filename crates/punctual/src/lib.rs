@@ -84,15 +84,20 @@ fn answer(error: &clap::Error) -> ExitCode {
 }
 
 fn report_failure(failure: &Failure) -> ExitCode {
-    tell(format_args!("punctual: {failure}"));
+    tell(failure);
     ExitCode::from(failure.status())
 }
 
-/// Writes a message to standard error, at once, as one line of a bounded length: what it echoes may
-/// be anything. Where that cannot be written (a closed pipe, a full disk) there is nobody to tell, and
-/// the work goes on.
+/// Writes a message to standard error, at once, as one line of a bounded length that begins with the
+/// program's name: what it echoes may be anything. Where that cannot be written (a closed pipe, a full
+/// disk) there is nobody to tell, and the work goes on.
 pub(crate) fn tell(message: impl Display) {
-    tell_lines(&one_line(&message.to_string()));
+    tell_lines(&one_line(&format!("punctual: {message}")));
+}
+
+/// The same of what to beware of, where all goes on.
+pub(crate) fn warn(message: impl Display) {
+    tell(format_args!("warning: {message}"));
 }
 
 /// The same of text that may have several lines, all of it our own.

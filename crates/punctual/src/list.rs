@@ -43,7 +43,7 @@ pub fn run(options: &ListOptions) -> Result<u8, Failure> {
     };
     print(text)?;
     if let Some(told) = told {
-        crate::tell(format_args!("punctual: {told}"));
+        crate::tell(told);
     }
     Ok(0)
 }

@@ -146,7 +146,7 @@ fn found(program: &clap::Command, name: &str) -> Result<clap::Command, Failure> 
     command.map(|command| command.display_name(format!("punctual-{name}"))).ok_or_else(|| {
         let names: Vec<_> = offered(program).map(clap::Command::get_name).collect();
         Failure::usage(format!(
-            "man: no command {name:?}, expected one of {} or none for the overview",
+            "no command {name:?}, expected one of {} or none for the overview",
             names.join(", ")
         ))
     })

@@ -232,6 +232,12 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 /// What standard output is called in messages.
+/// A file to be read, as messages name it: `-` is standard input.
+pub(crate) fn shown(file: impl AsRef<Path>) -> String {
+    let file = file.as_ref();
+    if file.as_os_str() == "-" { "stdin".to_owned() } else { file.display().to_string() }
+}
+
 pub(crate) const STDOUT: &str = "standard output";
 
 /// What a failed write means, with the remedy where there is one.

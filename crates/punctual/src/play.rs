@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::control::{Client, RunPlace, runs};
 use crate::failure::Failure;
 use crate::log::Direction;
-use crate::output::print;
+use crate::output::{print, shown};
 use crate::show::Way;
 use crate::trace::options::HintOptions;
 use crate::trace::{self, Hints, Missing, Read};
@@ -81,7 +81,7 @@ pub fn run(options: &PlayOptions) -> Result<u8, Failure> {
     let mut client = runs::connect(&run)?;
     for warning in warnings(&parts) {
         let file = file.map(shown).unwrap_or_default();
-        crate::tell(format_args!("punctual: warning: {file}: {warning}"));
+        crate::warn(format_args!("{file}: {warning}"));
     }
     let mut answer = Value::Null;
     for part in &parts {
@@ -221,10 +221,6 @@ fn named(file: &OsStr, read: &Read) -> [(&'static str, String); 2] {
         name => name,
     };
     [("trace", name), ("trace.format", read.format.name())]
-}
-
-fn shown(file: &OsStr) -> String {
-    if file == "-" { "stdin".to_owned() } else { file.to_string_lossy().into_owned() }
 }
 
 /// Each once.

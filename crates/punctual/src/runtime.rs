@@ -186,7 +186,7 @@ fn tidied(base: &Path) -> Result<File> {
     prepare_base(base)?;
     let held = lock_base(base)?;
     for problem in tidy(base, &held)?.problems {
-        crate::tell(format_args!("punctual: warning: {problem}"));
+        crate::warn(format_args!("{problem}"));
     }
     Ok(held)
 }

@@ -76,7 +76,7 @@ fn from_lines(setter: &mut Setter, force: bool, input: &mut dyn BufRead) -> Resu
         match done.map_err(|failure| failure.at(&format!("line {number}"))) {
             Ok(()) => {}
             Err(failure) if force && !setter.lost => {
-                crate::tell(format_args!("punctual: {failure}"));
+                crate::tell(&failure);
                 status = if status == 0 { failure.status() } else { status };
             }
             Err(failure) => return Err(failure),

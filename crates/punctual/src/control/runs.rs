@@ -26,7 +26,7 @@ pub(crate) fn all() -> Vec<RunPlace> {
     for base in runtime::bases() {
         match runtime::running(&base) {
             Ok(directories) => runs.extend(directories.into_iter().filter_map(RunPlace::at)),
-            Err(problem) => crate::tell(format_args!("punctual: warning: {problem:#}")),
+            Err(problem) => crate::warn(format_args!("{problem:#}")),
         }
     }
     // The same name in two places: the first place is looked at first.

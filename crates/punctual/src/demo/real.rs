@@ -27,9 +27,7 @@ pub(super) fn show() -> Result<Shown, Failure> {
     // Until all is removed again; a signal that comes meanwhile is the end of it.
     let signals = SignalFd::new()?;
     let directory = RunDirectory::scratch(&base_directory())?;
-    crate::tell(format_args!(
-        "punctual demo: real packets through {LINK}, both ways; this takes about 12 s"
-    ));
+    crate::tell(format_args!("real packets through {LINK}, both ways; this takes about 12 s"));
     let program = std::env::current_exe().context("cannot find this program's file")?;
     let at = Place { directory: directory.path(), signals: &signals, program: quoted(&program) };
     let idle = at.idle(&program)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 use crate::log::{Direction, ReadError};
-use crate::output::unwritten;
+use crate::output::{shown, unwritten};
 
 /// An export that did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -59,14 +59,14 @@ impl ExportError {
 
     /// The failure of a command that was given `log`: a log that cannot be used is bad usage, as
     /// for `punctual verify`.
-    pub(super) fn of(self, command: &str, log: &Path) -> Failure {
+    pub(super) fn of(self, log: &Path) -> Failure {
         match self {
             Self::Interrupted(signal) => Failure::Interrupted(signal),
             Self::Write(_) | Self::WriteChanges(_) | Self::WriteTo { .. } => {
-                Failure::Own(anyhow::anyhow!("{command}: {self}"))
+                Failure::Own(anyhow::anyhow!("{self}"))
             }
-            Self::Read(ReadError::Open { .. }) => Failure::usage(format!("{command}: {self}")),
-            _ => Failure::usage(format!("{command}: {}: {self}", log.display())),
+            Self::Read(error) => Failure::usage(error.told(log)),
+            _ => Failure::usage(format!("{}: {self}", shown(log))),
         }
     }
 }

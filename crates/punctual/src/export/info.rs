@@ -16,7 +16,7 @@ use crate::log::{Direction, LogReader, ReadError};
 use crate::output::print;
 
 pub(super) fn run(options: &InfoOptions) -> Result<u8, Failure> {
-    let survey = read(options).map_err(|error| error.of("log info", &options.log))?;
+    let survey = read(options).map_err(|error| error.of(&options.log))?;
     let text = if options.json { format!("{}\n", object(&survey)) } else { lines(&survey) };
     print(text)?;
     Ok(0)

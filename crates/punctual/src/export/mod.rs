@@ -254,12 +254,10 @@ fn run_export(options: &ExportOptions) -> Result<u8, Failure> {
     let format = format_of(options)?;
     if options.changes.as_ref() == Some(&options.output) {
         let path = options.output.display();
-        return Err(Failure::usage(format!(
-            "log export: {path}: packets and changes need two files"
-        )));
+        return Err(Failure::usage(format!("{path}: packets and changes need two files")));
     }
     if options.user.is_some() && format != Format::Jens {
-        return Err(Failure::usage("log export: --user is for the records of jens"));
+        return Err(Failure::usage("--user: is for the records of jens"));
     }
     let request =
         Request { format, direction: options.direction.map(Into::into), user: options.user };
@@ -274,7 +272,7 @@ fn run_export(options: &ExportOptions) -> Result<u8, Failure> {
         {
             Ok(0)
         }
-        Err(error) => Err(error.of("log export", &options.log)),
+        Err(error) => Err(error.of(&options.log)),
     }
 }
 
@@ -310,9 +308,14 @@ fn export_files(options: &ExportOptions, request: &Request) -> Result<Summary, E
 }
 
 fn open(path: &Path) -> Result<File, ExportError> {
+    if path.as_os_str() == "-" {
+        let problem = "a log is read twice, which stdin cannot be: copy it into a file (./- for one \
+                       of that name)";
+        return Err(ExportError::Refused(problem.to_owned()));
+    }
     let log = File::open(path).map_err(|error| ReadError::Open { path: path.to_owned(), error })?;
     if !log.metadata().is_ok_and(|found| found.is_file()) {
-        let problem = "it is no file, and a log is read twice; copy it into one".to_owned();
+        let problem = "it is no file, and a log is read twice: copy it into one".to_owned();
         return Err(ExportError::Refused(problem));
     }
     Ok(log)
@@ -338,7 +341,7 @@ fn format_of(options: &ExportOptions) -> Result<Format, Failure> {
     });
     known.ok_or_else(|| {
         Failure::usage(format!(
-            "log export: {}: no format has this ending, expected .csv, .parquet, .pcapng or .jens, \
+            "{}: no format has this ending, expected .csv, .parquet, .pcapng or .jens, \
              or --format",
             options.output.display()
         ))
@@ -349,14 +352,12 @@ fn format_of(options: &ExportOptions) -> Result<Format, Failure> {
 fn warn(options: &ExportOptions, request: &Request, summary: &Summary) {
     let log = options.log.display();
     if let Some(lack) = summary.survey.lack() {
-        crate::tell(format_args!(
-            "punctual log export: {log}: not all of the run was exported: {lack}"
-        ));
+        crate::warn(format_args!("{log}: not all of the run was exported: {lack}"));
     }
     let changes: u64 = summary.survey.directions.iter().map(|counts| counts.changes).sum();
     if changes > 0 && options.changes.is_none() && request.format != Format::Pcapng {
-        crate::tell(format_args!(
-            "punctual log export: {log}: {changes} change{} of parameters not in {}; --changes FILE \
+        crate::warn(format_args!(
+            "{log}: {changes} change{} of parameters not in {}; --changes FILE \
              writes {}",
             if changes == 1 { "" } else { "s" },
             options.output.display(),

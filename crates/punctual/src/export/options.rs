@@ -19,7 +19,7 @@ pub enum LogCommand {
 #[derive(Args, Debug)]
 #[command(after_long_help = HELP)]
 pub struct ExportOptions {
-    /// Log written by `punctual run --log`
+    /// Log written by `punctual run --log`, a file: it is read twice
     pub log: PathBuf,
     /// File to write, `-` for standard output; its ending names the format
     #[arg(short, long, value_name = "OUT")]

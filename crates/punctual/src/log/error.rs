@@ -1,10 +1,11 @@
 //! What keeps a file from being read as a log.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::codec::DecodeError;
 use super::frame::VERSION;
+use crate::output::shown;
 
 /// Why a file cannot be read as a log.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +63,17 @@ pub enum ReadError {
         /// What is wrong.
         problem: Damage,
     },
+}
+
+impl ReadError {
+    /// With the name of the log, as it was given.
+    pub(crate) fn told(&self, log: &Path) -> String {
+        match self {
+            // Has it already.
+            Self::Open { .. } => self.to_string(),
+            _ => format!("{}: {self}", shown(log)),
+        }
+    }
 }
 
 /// What is wrong with a frame.

@@ -100,9 +100,7 @@ impl LanePlan {
         for direction in Direction::BOTH {
             let Some(reason) = self.reason(direction) else { continue };
             let (threads, name) = (self.threads, direction.name());
-            crate::tell(format_args!(
-                "punctual: --threads {threads}: one thread serves {name}: {reason}"
-            ));
+            crate::tell(format_args!("--threads {threads}: one thread serves {name}: {reason}"));
         }
     }
 }

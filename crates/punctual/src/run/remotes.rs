@@ -32,8 +32,8 @@ pub(super) fn listen(
         Ok(listener) => Server::start(listener, |bell| Service::new(facts, links, bell)).map(Some),
         Err(error) => {
             let place = directory.display();
-            crate::tell(format_args!(
-                "punctual: warning: the link cannot be changed while it runs: no socket in \
+            crate::warn(format_args!(
+                "the link cannot be changed while it runs: no socket in \
                  {place}: {error}"
             ));
             Ok(None)
@@ -44,7 +44,7 @@ pub(super) fn listen(
 /// Closes the socket. What is wrong with it is no reason to lose a report.
 pub(super) fn close(control: Option<Server<Service<Remotes>>>) {
     if let Some(Err(problem)) = control.map(Server::stop) {
-        crate::tell(format_args!("punctual: warning: {problem}"));
+        crate::warn(problem);
     }
 }
 

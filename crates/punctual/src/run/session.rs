@@ -234,10 +234,10 @@ impl<'a> Session<'a> {
             return;
         }
         if let Some(lack) = summary::receive_buffer_lack(self.gate.receive_buffer) {
-            crate::tell(format_args!("punctual: the machine lacks {lack}"));
+            crate::tell(format_args!("the machine lacks {lack}"));
         }
         for warning in &self.request.links.warnings {
-            crate::tell(format_args!("punctual: warning: {warning}"));
+            crate::warn(warning);
         }
         self.gate.plan().tell();
     }
@@ -313,7 +313,7 @@ fn drain(
         let (count, longest) = (units::count(held), patience.saturating_sub(unasked));
         let longest = units::duration(longest.as_nanos().try_into().unwrap_or(i64::MAX));
         crate::tell(format_args!(
-            "punctual: the command has ended; waiting up to {longest} for packets on their way, {count} \
+            "the command has ended; waiting up to {longest} for packets on their way, {count} \
              now; a signal (Ctrl-C) ends that"
         ));
     }

@@ -211,7 +211,7 @@ impl<'a> Supervisor<'a> {
         if !due || self.command.is_some() {
             return Ok(());
         }
-        crate::tell("punctual: the run's init does not answer: it is killed, and the run with it");
+        crate::tell("the run's init does not answer: it is killed, and the run with it");
         self.processes.kill_init().context("cannot kill the run's init")?;
         self.command = Some(128 + SIGKILL);
         (self.command_gone, self.all_gone) = (true, true);
@@ -227,7 +227,7 @@ impl<'a> Supervisor<'a> {
                 // As a shell does, also when it is to be quiet: nothing else says why.
                 let program = self.program.display();
                 let meant = hint(&self.program).unwrap_or_default();
-                crate::tell(format_args!("punctual: cannot execute {program}: {errno}{meant}"));
+                crate::tell(format_args!("cannot execute {program}: {errno}{meant}"));
                 self.command = Some(Event::status_of_failed_execution(errno));
             }
             Event::NotPrepared(who, errno, step) => {
@@ -242,7 +242,7 @@ impl<'a> Supervisor<'a> {
             Event::InitEnded if !self.command_started => bail!("the run's init was killed"),
             // The link is ours and has its packets: what it did is told as after any other end.
             Event::InitEnded => {
-                crate::tell("punctual: the run's init was killed, and with it the command");
+                crate::tell("the run's init was killed, and with it the command");
                 self.command.get_or_insert(128 + SIGKILL);
                 (self.command_gone, self.all_gone) = (true, true);
             }

@@ -11,11 +11,11 @@ use super::options::CheckOptions;
 use super::outages::{LISTED, Outage, Outages};
 use super::{Format, Read, Summary};
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{print, shown};
 
 /// Reads the file and prints what it amounts to.
 pub(super) fn run(options: &CheckOptions) -> Result<u8, Failure> {
-    let name = options.input.file.display().to_string();
+    let name = shown(&options.input.file);
     let read = match options.input.read(&options.input.hints(options.fluid)) {
         Ok(read) => read,
         Err(failure) if options.json => {

@@ -9,7 +9,8 @@ use super::merge::{merge, sets_delay};
 use super::options::{ConvertOptions, unread};
 use super::{Hints, Read, read, write};
 use crate::failure::Failure;
-use crate::{output, tell};
+use crate::output::{self, shown};
+use crate::warn;
 
 /// Reads, and only then opens what it writes, which may be the same file.
 pub(super) fn run(options: &ConvertOptions) -> Result<u8, Failure> {
@@ -32,7 +33,7 @@ pub(super) fn run(options: &ConvertOptions) -> Result<u8, Failure> {
         return Err(Failure::usage("--rtt: there are no round-trip times"));
     }
     for warning in warnings {
-        tell(format_args!("punctual: {warning}"));
+        warn(warning);
     }
     output::to(options.output.as_deref(), |mut out| {
         write(&mut out, &found.timeline, found.loops_by_nature)
@@ -41,7 +42,7 @@ pub(super) fn run(options: &ConvertOptions) -> Result<u8, Failure> {
 }
 
 fn named(file: &Path, warnings: &[String]) -> Vec<String> {
-    warnings.iter().map(|warning| format!("{}: {warning}", file.display())).collect()
+    warnings.iter().map(|warning| format!("{}: {warning}", shown(file))).collect()
 }
 
 /// What is merged into the first.
@@ -67,7 +68,7 @@ fn spans(file: &Path, first: &Read, second: &Read) -> Option<String> {
         }
         Ordering::Less => format!("ends after {part}: its last values hold up to {whole}"),
     };
-    Some(format!("{}: {what}", file.display()))
+    Some(format!("{}: {what}", shown(file)))
 }
 
 /// The first with what the second sets.
@@ -83,11 +84,10 @@ fn merged(
             return Err(Failure::usage(format!(
                 "{}: holds round-trip times, expected to be told what one direction has of them; \
                  say --rtt half or --rtt whole",
-                file.display()
+                shown(file)
             )));
         }
     }
-    merge(&found.timeline, &second.timeline, second.loops_by_nature).map_err(|error| {
-        Failure::usage(format!("{} and {}: {error}", first.display(), file.display()))
-    })
+    merge(&found.timeline, &second.timeline, second.loops_by_nature)
+        .map_err(|error| Failure::usage(format!("{} and {}: {error}", shown(first), shown(file))))
 }

@@ -50,6 +50,7 @@ use self::lines::{Lines, MAX_LINE};
 use self::options::TraceCommand;
 use crate::failure::Failure;
 use crate::log::Direction;
+use crate::output::shown;
 
 /// `punctual trace`. A file that cannot be read as a trace is bad usage.
 pub fn run(command: &TraceCommand) -> Result<u8, Failure> {
@@ -107,9 +108,9 @@ pub struct Read {
 /// Reads at most 4 GiB and keeps at most 2^25 entries, 16 to 48 bytes each. Where reading takes
 /// long, a terminal on standard error is told how far it is.
 pub fn read(path: &Path, hints: &Hints) -> Result<Read, TraceError> {
-    let name = path.display().to_string();
+    let name = shown(path);
     if path.as_os_str() == "-" {
-        return read_from("stdin", stdin().lock(), hints);
+        return read_from(&name, stdin().lock(), hints);
     }
     match File::open(path) {
         Ok(file) => read_from(&name, file, hints),

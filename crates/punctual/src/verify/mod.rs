@@ -38,7 +38,7 @@ pub fn run(path: &Path, json: bool) -> Result<u8, Failure> {
         Ok(outcome) if json => (outcome.to_json().to_string(), outcome.code()),
         Ok(outcome) => (outcome.to_string(), outcome.code()),
         Err(error) => {
-            crate::tell(format_args!("punctual verify: {}: {error}", path.display()));
+            crate::tell(error.told(path));
             if !json {
                 return Ok(UNREADABLE);
             }

@@ -88,7 +88,7 @@ fn the_ending_names_the_format_and_an_option_does_too() {
     }
     assert_eq!(
         place.fails(2, "export run.log -o a.xls"),
-        "punctual: log export: a.xls: no format has this ending, expected .csv, .parquet, .pcapng \
+        "punctual: a.xls: no format has this ending, expected .csv, .parquet, .pcapng \
          or .jens, or --format"
     );
     assert!(place.fails(2, "export run.log -o -").contains("or --format"));
@@ -108,6 +108,31 @@ fn a_dash_is_standard_output_and_who_stops_reading_is_no_failure() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+/// `export -` found no file called so, and `verify -` named one.
+#[test]
+fn standard_input_is_named_as_that() {
+    let place = Place::new(b"PUNCTLOG no more");
+    let told = "punctual: stdin: a log is read twice, which stdin cannot be: copy it into a file \
+                (./- for one of that name)";
+    assert_eq!(place.fails(2, "export - -o a.csv"), told);
+    fs::write(place.0.join("-"), one_of_each()).unwrap();
+    assert_eq!(place.fails(2, "export - -o a.csv"), told);
+    place.says("export ./- -o a.csv");
+    let from_input = |words: &[&str]| {
+        let log = fs::File::open(place.0.join("run.log")).unwrap();
+        let mut command = Command::new(program());
+        let ended = command.args(words).current_dir(&place.0).stdin(log).output().unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{words:?}");
+        String::from_utf8(ended.stderr).unwrap()
+    };
+    let [verify, info] = [from_input(&["verify", "-"]), from_input(&["log", "info", "-"])];
+    assert!(verify.starts_with("punctual: stdin: "), "{verify}");
+    assert_eq!(verify, info);
+    let absent = "punctual: cannot open absent: No such file or directory (os error 2)";
+    assert_eq!(place.fails(2, "info absent"), absent);
+    assert_eq!(verified(&place, &["absent"]).1, format!("{absent}\n"));
+}
+
 #[test]
 fn a_file_is_replaced_when_its_successor_is_whole_and_not_before() {
     let place = Place::new(&SCENARIOS[1].log());
@@ -117,7 +142,7 @@ fn a_file_is_replaced_when_its_successor_is_whole_and_not_before() {
     damaged[middle] ^= 1;
     fs::write(place.0.join("bad.log"), damaged).unwrap();
     let said = place.fails(2, "export bad.log -o out.csv");
-    assert!(said.starts_with("punctual: log export: bad.log: the log is damaged"), "{said}");
+    assert!(said.starts_with("punctual: bad.log: the log is damaged"), "{said}");
     assert_eq!(place.read("out.csv"), b"precious");
     assert_eq!(place.names(), ["bad.log", "out.csv", "run.log"]);
     std::os::unix::fs::symlink("out.csv", place.0.join("link.csv")).unwrap();
@@ -171,12 +196,12 @@ fn a_full_disk_is_named_and_so_is_what_cannot_be_made() {
         }
         assert_eq!(
             place.fails(125, &format!("export run.log --format {format} -o /dev/full")),
-            "punctual: log export: cannot write /dev/full: the disk is full"
+            "punctual: cannot write /dev/full: the disk is full"
         );
     }
     assert_eq!(
         place.fails(125, "export run.log -o a.csv --changes /dev/full"),
-        "punctual: log export: cannot write /dev/full: the disk is full"
+        "punctual: cannot write /dev/full: the disk is full"
     );
     let said = place.fails(125, "export run.log -o nowhere/a.csv");
     assert!(said.contains("cannot write nowhere/a.csv: No such file or directory"), "{said}");
@@ -203,7 +228,7 @@ fn what_the_export_lacks_is_said() {
     let said = place.says("export run.log -o a.csv");
     assert_eq!(
         said,
-        "punctual log export: run.log: 22 changes of parameters not in a.csv; --changes FILE \
+        "punctual: warning: run.log: 22 changes of parameters not in a.csv; --changes FILE \
          writes them\n"
             .replace("22", &(2 * SCENARIOS[10].changes.len()).to_string())
     );

@@ -71,7 +71,7 @@ fn rates_and_delays_of_two_files_with_other_steps_become_one_timeline() {
                 200000000,,30250000,0%\n300000000,0,,\n";
     assert_eq!((ended.status, ended.stdout), (0, format!("{head}{half}")));
     let ends = "ends after 300ms: its last values hold up to 450ms";
-    assert_eq!(ended.stderr, format!("punctual: {ping}: {ends}\n"));
+    assert_eq!(ended.stderr, format!("punctual: warning: {ping}: {ends}\n"));
     let whole = trace(words.into_iter().chain(["--rtt", "whole"]));
     assert!(
         whole.stdout.contains("\n0,8000000,91800000,0%\n100000000,,40000000,0%\n"),
@@ -85,7 +85,7 @@ fn rates_and_delays_of_two_files_with_other_steps_become_one_timeline() {
     let head = head.replace("450000000", "300000000");
     assert_eq!((ended.status, ended.stdout.as_str()), (0, format!("{head}{half}").as_str()));
     let cut = "lasts 450ms: what it has after 300ms is left out";
-    assert_eq!(ended.stderr, format!("punctual: {rates}: {cut}\n"));
+    assert_eq!(ended.stderr, format!("punctual: warning: {rates}: {cut}\n"));
     let own = directory.file("own", &ended.stdout);
     let json = trace(["check", "--json", &own]).json();
     assert_eq!((&json["entries"], &json["delay"]["max_ns"]), (&4.into(), &45_900_000.into()));
@@ -164,7 +164,7 @@ fn deliveries_become_rates_beside_delays_that_begin_anew() {
     );
     assert_eq!(
         ended.stderr,
-        format!("punctual: {path}: ends after 16ms and begins anew, up to 30ms\n")
+        format!("punctual: warning: {path}: ends after 16ms and begins anew, up to 30ms\n")
     );
 }
 
@@ -173,8 +173,9 @@ fn warnings_go_to_standard_error() {
     let directory = Directory::new();
     let file = directory.file("q", "200000,10000000,30000000,7,100\n");
     let ended = trace(["convert", &file]);
-    let expected =
-        format!("punctual: {file}: not carried: LIMIT; give the link what it shall have of them\n");
+    let expected = format!(
+        "punctual: warning: {file}: not carried: LIMIT; give the link what it shall have of them\n"
+    );
     assert_eq!((ended.status, ended.stderr), (0, expected));
 }
 

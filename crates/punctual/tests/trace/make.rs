@@ -34,7 +34,7 @@ fn a_period_that_breaks_off_at_the_seam_is_told() {
     for kind in ["square", "saw", "sine"] {
         let with = |rest: &str| line(&format!("make {kind} --low 1mbit --high 9mbit {rest}"));
         let made = with("--period 7s");
-        let expected = "punctual: warning: make: --duration 60s is no multiple of --period 7s: the \
+        let expected = "punctual: warning: --duration 60s is no multiple of --period 7s: the \
                         last period breaks off where the trace begins anew\n";
         assert_eq!((made.status, made.stderr.as_str()), (0, expected), "{kind}");
         assert!(made.stdout.starts_with("# punctual trace, version 1\n"), "{kind}");
@@ -55,7 +55,7 @@ fn it_is_written_where_it_shall_be() {
 #[test]
 fn what_cannot_be_made_is_bad_usage_in_one_line() {
     for (kind, part) in [
-        ("saw --low 2mbit --high 1mbit --period 1s", "make: --low 2mbit is above --high 1mbit"),
+        ("saw --low 2mbit --high 1mbit --period 1s", "--low 2mbit is above --high 1mbit"),
         ("markov --state 1mbit", "expected RATE:TIME, such as 20mbit:2s"),
         ("slotted --rate 1mbit --pattern DXU", "'X' in a pattern, expected D, U or S"),
         ("constant --rate=-1", "is negative"),

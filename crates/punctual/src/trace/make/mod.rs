@@ -93,9 +93,9 @@ pub(super) fn run(options: &MakeOptions) -> Result<u8, Failure> {
         Kind::Markov(options) => (options.make(), &options.common),
         Kind::Slotted(options) => (options.make(), &options.common),
     };
-    let timeline = made.map_err(|problem| Failure::usage(format!("make: {problem}")))?;
+    let timeline = made.map_err(Failure::usage)?;
     if let Some(warning) = options.kind.seam() {
-        crate::tell(format_args!("punctual: warning: make: {warning}"));
+        crate::warn(warning);
     }
     output::to(common.output.as_deref(), |mut out| write(&mut out, &timeline, true))?;
     Ok(0)
