@@ -47,7 +47,8 @@ pub fn run(options: &SetOptions) -> Result<u8, Failure> {
 impl SetOptions {
     /// A word that could be a parameter is none of a run: names have no `=`.
     fn name_and_words(&self) -> (Option<&str>, Vec<&str>) {
-        let is_name = |word: &&str| *word != "-" && !word.contains('=');
+        let is_apart = self.settings.first().is_some_and(|next| next.starts_with('='));
+        let is_name = |word: &&str| *word != "-" && !word.contains('=') && !is_apart;
         let mut words: Vec<&str> = self.settings.iter().map(String::as_str).collect();
         let name = self.name.as_deref();
         if let Some(first) = name.filter(|word| !is_name(word)) {
@@ -89,7 +90,12 @@ fn from_lines(setter: &mut Setter, force: bool, input: &mut dyn BufRead) -> Resu
 /// be there for it.
 fn read(text: &str) -> Result<Value, Failure> {
     let mut entries = Map::new();
-    for word in text.split_whitespace() {
+    let words: Vec<_> = text.split_whitespace().collect();
+    if let Some(meant) = words.windows(2).enumerate().find_map(|(at, _)| apart(&words[at..])) {
+        let problem = format!("{meant}: write it without blanks around the \"=\"");
+        return Err(Failure::usage(problem));
+    }
+    for word in words {
         let setting = setting(word).map_err(Failure::usage)?;
         if entries.contains_key(&setting.place) {
             return Err(Failure::usage(format!("{}: given twice", setting.place)));
@@ -97,6 +103,21 @@ fn read(text: &str) -> Result<Value, Failure> {
         entries.insert(setting.place, setting.value.into());
     }
     Ok(json!({ "set": entries }))
+}
+
+/// `up.rate=1mbit`, where words begin with it in two pieces or three.
+fn apart(words: &[&str]) -> Option<String> {
+    let (key, rest) = words.split_first()?;
+    let (key, rest) = match key.strip_suffix('=') {
+        Some(key) => (key, rest.first()?.trim_start_matches('=')),
+        None if key.contains('=') => return None,
+        None => match *rest {
+            ["=", value, ..] => (*key, value),
+            [value, ..] => (*key, value.strip_prefix('=')?),
+            [] => return None,
+        },
+    };
+    (!key.is_empty() && !rest.is_empty() && !rest.contains('=')).then(|| format!("{key}={rest}"))
 }
 
 fn setting(word: &str) -> Result<Setting, ConfigError> {
@@ -193,6 +214,7 @@ mod tests {
             (&["-"], None, &["-"]),
             (&["lab", "-"], Some("lab"), &["-"]),
             (&["lab"], Some("lab"), &[]),
+            (&["up.rate", "=", "1mbit"], None, &["up.rate", "=", "1mbit"]),
         ] {
             assert_eq!(options(words).name_and_words(), (name, rest.to_vec()));
         }
@@ -211,6 +233,11 @@ mod tests {
             ("up.rate", "up.rate: has no value"),
             ("up.rate=", "up.rate: has no value"),
             ("=1", ": names no direction"),
+            ("up.rate = 3mbit", "up.rate=3mbit: write it without blanks around the \"=\""),
+            ("up.loss=1 up.rate =3mbit", "up.rate=3mbit: write it without blanks"),
+            ("up.rate= 3mbit down.rate=1", "up.rate=3mbit: write it without blanks"),
+            ("up.rate= down.rate=1", "up.rate: has no value"),
+            ("3mbit", "3mbit: names no direction, expected up.rate, down.rate or both.rate"),
             ("up.distribution=/nowhere/at/all", "up.distribution: cannot read"),
         ] {
             let failure = read(words).unwrap_err();

@@ -1,7 +1,8 @@
 //! What a line asks for.
 
 use punctual_sched::trace::TraceOptions;
-use punctual_sched::{ConfigError, LinkConfig};
+use punctual_sched::words::nearest;
+use punctual_sched::{ConfigError, LinkConfig, parameters};
 use serde_json::Value;
 
 use super::json::Json;
@@ -104,7 +105,7 @@ fn one_verb(verbs: Vec<(String, Json)>) -> Result<Verb, ConfigError> {
             Err(ConfigError::new(known, format!("{}, expected an object", value.kind())))
         }
         (other, _) => {
-            let hint = match punctual_sched::words::nearest(other, VERBS) {
+            let hint = match nearest(other, VERBS) {
                 Some(verb) => format!("did you mean \"{verb}\"?"),
                 None => format!("expected one of {}", VERBS.join(", ")),
             };
@@ -203,16 +204,27 @@ impl Setting {
         let refused = |problem| Err(ConfigError::new(shown(key), problem));
         let (direction, name) = key.split_once('.').unwrap_or((key, ""));
         let Some((_, directions)) = DIRECTIONS.iter().find(|(known, _)| *known == direction) else {
-            return refused(format!(
-                "names no direction, expected up.{0}, down.{0} or both.{0}",
-                shown(key)
-            ));
+            return refused(misdirected(key));
         };
         if name.is_empty() {
             return refused(format!("names no parameter, expected {direction}.rate or another"));
         }
         Ok(Self { place: key.to_owned(), directions, name: name.to_owned(), value })
     }
+}
+
+/// What was meant by a key without a direction, or with something like one.
+fn misdirected(key: &str) -> String {
+    let known = |name: &str| parameters().any(|parameter| parameter.name == name);
+    let near = |name: &str| nearest(name, parameters().map(|parameter| parameter.name));
+    let (word, name) = key.split_once('.').unwrap_or((key, ""));
+    let way = nearest(word, DIRECTIONS.map(|(way, _)| way)).filter(|_| !known(key));
+    let meant = if known(name) { Some(name) } else { near(name) };
+    if let (Some(way), Some(name)) = (way, meant) {
+        return format!("names no direction, did you mean \"{way}.{name}\"?");
+    }
+    let name = if known(key) { key } else { near(key).or(meant).unwrap_or("rate") };
+    format!("names no direction, expected up.{name}, down.{name} or both.{name}")
 }
 
 /// Of what a client wrote, as much as an answer repeats.
@@ -333,6 +345,24 @@ mod tests {
         }
         let binary = Request::parse(b"{\"set\":{\"up.rate\":\"\xff\x00\"}}").verb.unwrap_err();
         assert_eq!(binary.to_string(), "request: byte 20 is no UTF-8");
+    }
+
+    #[test]
+    fn a_key_with_something_like_a_direction_is_told_the_one_that_was_meant() {
+        for (key, told) in [
+            ("uq.rate", "did you mean \"up.rate\"?"),
+            ("UP.rate", "did you mean \"up.rate\"?"),
+            ("Down.loss.at", "did you mean \"down.loss.at\"?"),
+            ("bot.raet", "did you mean \"both.rate\"?"),
+            ("left.rate", "expected up.rate, down.rate or both.rate"),
+            ("loss.at", "expected up.loss.at, down.loss.at or both.loss.at"),
+            ("fq.quantom", "expected up.fq.quantum, down.fq.quantum or both.fq.quantum"),
+            ("wrong", "expected up.rate, down.rate or both.rate"),
+        ] {
+            let error = Setting::new(key, "1".to_owned()).unwrap_err();
+            let problem = format!("names no direction, {told}");
+            assert_eq!((&*error.place, error.problem), (key, problem));
+        }
     }
 
     #[test]
