@@ -187,7 +187,9 @@ fn threads(text: &str) -> Result<u8, String> {
     match text.parse() {
         Ok(1) => Ok(1),
         Ok(number) if number <= MOST_THREADS && number % 2 == 0 && number > 0 => Ok(number),
-        _ => Err(format!("expected 1, or an even number from 2 to {MOST_THREADS}")),
+        _ => Err(format!(
+            "expected 1, 2 (one for each direction), or an even number up to {MOST_THREADS}"
+        )),
     }
 }
 

@@ -97,11 +97,23 @@ impl LanePlan {
 
     /// Says of each direction that has fewer lanes than were asked for why it does.
     pub(super) fn tell(&self) {
-        for direction in Direction::BOTH {
-            let Some(reason) = self.reason(direction) else { continue };
-            let (threads, name) = (self.threads, direction.name());
-            crate::tell(format_args!("--threads {threads}: one thread serves {name}: {reason}"));
+        self.told().iter().for_each(crate::tell);
+    }
+
+    fn told(&self) -> Vec<String> {
+        let threads = self.threads;
+        if let [Some(up), Some(down)] = &self.reasons
+            && up == down
+        {
+            return vec![format!(
+                "--threads {threads}: one thread serves each direction, as with --threads 2: {up}"
+            )];
         }
+        let told = |direction: Direction| {
+            let (name, reason) = (direction.name(), self.reason(direction)?);
+            Some(format!("--threads {threads}: one thread serves {name}: {reason}"))
+        };
+        Direction::BOTH.into_iter().filter_map(told).collect()
     }
 }
 
@@ -251,6 +263,13 @@ mod tests {
         let reasons = |plan: LanePlan| plan.reasons.map(Option::unwrap_or_default);
         let [up, down] = reasons(plan(4, "rate=1mbit", "", true, false));
         assert_eq!((up.as_str(), down.as_str()), ("rate is one bottleneck for all flows", ""));
+        let told = |up, down| plan(4, up, down, true, false).told();
+        let each = "--threads 4: one thread serves each direction, as with --threads 2: rate is one \
+                    bottleneck for all flows";
+        assert_eq!(told("rate=1mbit", "rate=2mbit"), [each]);
+        assert_eq!(told("delay=1ms", ""), [""; 0]);
+        let [up, down] = &told("rate=1mbit", "queue=fq")[..] else { panic!("one line each") };
+        assert!(up.contains("serves up: rate is") && down.contains("serves down: queue is"));
         let [up, down] = reasons(plan(4, "", "", true, true));
         assert_eq!((up.as_str(), down.as_str()), ("--witness counts its probes in one", ""));
         assert!(reasons(plan(4, "", "", false, false)).iter().all(|why| why.contains("nft_hash")));

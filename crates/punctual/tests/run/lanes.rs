@@ -156,10 +156,9 @@ fn a_kernel_that_cannot_divide_flows_is_told() {
     let run = flows("delay=1ms", "4", "20 10 100");
     let ended = run.env("PUNCTUAL_FAULT", "refuse=shares-missing").loud().finish();
     let report = ended.report();
-    for name in ["up", "down"] {
-        let line = format!("punctual: --threads 4: one thread serves {name}: this kernel cannot");
-        assert!(ended.stderr.contains(&line), "{}", ended.stderr);
-    }
+    let line = "punctual: --threads 4: one thread serves each direction, as with --threads 2: this \
+                kernel cannot";
+    assert_eq!(ended.stderr.matches(line).count(), 1, "{}", ended.stderr);
     assert_eq!(lanes(&report.up), [200]);
     ended.replays(&report);
 }
@@ -223,7 +222,8 @@ fn what_flows_would_share_is_refused_by_name() {
         .finish();
     let report = ended.report();
     for refusal in [
-        "up.rate: it is one bottleneck for all flows, and several threads",
+        "up.rate: it is one bottleneck for all flows, and several threads serve them here: start the run \
+         with it, or with --threads 2",
         "up.loss: it follows the packets before, whosever they are, and several threads",
         "trace: it gives what it has to all flows, and several threads",
     ] {

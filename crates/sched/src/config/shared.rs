@@ -85,8 +85,7 @@ impl LinkConfig {
         Err(ConfigError::new(
             parameter,
             format!(
-                "it {why}, and several threads serve this direction's flows: a run has to start with \
-                 it, or with one thread for each direction"
+                "it {why}, and several threads serve them here: start the run with it, or with --threads 2"
             ),
         ))
     }
@@ -221,7 +220,9 @@ mod tests {
         let config = LinkConfig::parse("rate=1mbit", "--up").unwrap();
         let error = config.check_divided().unwrap_err();
         assert_eq!(error.place, "rate");
-        assert!(error.problem.starts_with("it is one bottleneck for all flows"), "{error}");
+        let problem = "it is one bottleneck for all flows, and several threads serve them here: start \
+                       the run with it, or with --threads 2";
+        assert_eq!(error.problem, problem);
         LinkConfig::parse("delay=1ms", "--up").unwrap().check_divided().unwrap();
     }
 
