@@ -197,7 +197,7 @@ fn threads(text: &str) -> Result<u8, String> {
 const MOST_THREADS: u8 = 16;
 
 /// Decimal or, after `0x`, hexadecimal.
-fn seed(text: &str) -> Result<u64, String> {
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
     let read = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),

@@ -25,6 +25,7 @@ pub mod traffic;
 pub mod verify;
 pub mod witness;
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
@@ -39,9 +40,10 @@ pub fn main() -> ExitCode {
     if let Some(ended) = punctual_linux::process::init::dispatch() {
         return ended;
     }
-    let cli = match Cli::try_parse() {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let cli = match parsed(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return answer(&error),
+        Err(error) => return answer(&error, &arguments),
     };
     let result = match &cli.command {
         Command::Run(options) => run::run(options),
@@ -64,8 +66,14 @@ pub fn main() -> ExitCode {
     }
 }
 
+fn parsed(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let parsed = Cli::try_parse_from(arguments);
+    let tied = parsed.as_ref().err().and_then(|error| mistake::tied(error, arguments));
+    tied.map_or(parsed, Cli::try_parse_from)
+}
+
 /// Help and version as asked for; else what is wrong with the command line.
-fn answer(error: &clap::Error) -> ExitCode {
+fn answer(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     use clap::error::ErrorKind;
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -77,7 +85,7 @@ fn answer(error: &clap::Error) -> ExitCode {
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
         _ => {
-            let arguments = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+            let arguments = arguments.iter().map(|word| word.to_string_lossy().into_owned());
             report_failure(&Failure::command_line(error, &arguments.collect::<Vec<_>>()))
         }
     }

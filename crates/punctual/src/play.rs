@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::control::{Client, RunPlace, runs};
 use crate::failure::Failure;
 use crate::log::Direction;
+use crate::mistake::equals;
 use crate::output::{print, shown};
 use crate::show::Way;
 use crate::trace::options::HintOptions;
@@ -77,7 +78,7 @@ pub fn run(options: &PlayOptions) -> Result<u8, Failure> {
         Some(file) => options.parts(file).map_err(|error| options.or_a_run(file, error))?,
         None => vec![Part { direction: options.direction, settings: stop(), read: None }],
     };
-    let run = runs::find(name)?;
+    let run = runs::find(name).map_err(|error| options.or_a_loop(error))?;
     let mut client = runs::connect(&run)?;
     for warning in warnings(&parts) {
         let file = file.map(shown).unwrap_or_default();
@@ -115,14 +116,36 @@ impl PlayOptions {
         Ok((name.and_then(OsStr::to_str), file))
     }
 
-    /// The error about a single word, unless that names a run and no file.
+    /// The error about the trace, unless its word stands in the wrong place or, a single one, names a
+    /// run and no file.
     fn or_a_run(&self, word: &OsStr, error: Failure) -> Failure {
+        let first = self.run.as_deref().filter(|first| Path::new(first).is_file());
+        if let (Some(_), Some(first), false) = (&self.file, first, Path::new(word).exists()) {
+            let (run, file) = (word.display(), first.display());
+            return Failure::usage(format!(
+                "{error}; the run comes first: punctual play {run} {file}"
+            ));
+        }
         let is_run = || runs::all().iter().any(|run| *word == *run.name);
         if self.file.is_some() || Path::new(word).exists() || !is_run() {
             return error;
         }
         let run = word.display();
         Failure::usage(format!("{run} is a run, and what is it to play? {run} FILE, or --stop"))
+    }
+
+    /// The error about a run that is not there, unless its name was meant for `--loop`.
+    fn or_a_loop(&self, error: Failure) -> Failure {
+        let before = |word: &OsString| {
+            let arguments: Vec<_> = std::env::args_os().collect();
+            arguments.windows(2).any(|pair| pair[0] == "--loop" && pair[1] == *word)
+        };
+        match (&self.run, error) {
+            (Some(word), Failure::Declined(problem)) if before(word) => {
+                Failure::Usage(format!("{problem}; {}", equals("loop", "yes|no|auto")))
+            }
+            (_, error) => error,
+        }
     }
 
     /// What to ask for: once, unless the file holds something else for each direction.

@@ -8,6 +8,7 @@ use punctual_sched::trace::Opportunity;
 
 use super::make::MakeOptions;
 use super::{Format, Hints, Read, Rtt, TraceError, Unit};
+use crate::cli::seed;
 use crate::failure::Failure;
 use crate::log::Direction;
 
@@ -108,7 +109,7 @@ pub struct HintOptions {
     #[arg(long, value_name = "BYTES", value_parser = packet, default_value = "1504")]
     pub packet: Packet,
     /// Seed of what is drawn from a distribution, in place of the file's own
-    #[arg(long)]
+    #[arg(long, value_parser = seed)]
     pub seed: Option<u64>,
 }
 

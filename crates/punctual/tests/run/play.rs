@@ -288,6 +288,19 @@ fn a_trace_that_a_link_cannot_follow_is_refused_by_name() {
         assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
         assert!(refused.stdout.is_empty());
     }
+    for (rest, told) in [
+        (&[&*cell, &name][..], format!("; the run comes first: punctual play {name} {cell}\n")),
+        (&["--loop", "maybe", &cell], "=yes|no|auto\n".to_owned()),
+        (&["--loop", "maybe", &name, &cell], "behind = only: --loop=yes|no|auto\n".to_owned()),
+        (
+            &[&name, &cell, "--scale", "-1"],
+            "-1\" is negative, expected a factor such as".to_owned(),
+        ),
+    ] {
+        let refused = punctual(words(&[&["play"], rest].concat()));
+        assert_eq!(refused.status, 2, "{rest:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains(&told), "{rest:?}: {}", refused.stderr);
+    }
     let alone = punctual(words(&["play", &name]));
     let told = format!("punctual: {name} is a run, and what is it to play?");
     assert!(alone.status == 2 && alone.stderr.starts_with(&told), "{}", alone.stderr);

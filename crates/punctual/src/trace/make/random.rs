@@ -7,6 +7,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Common, range, sampled, up_to};
+use crate::cli::seed;
 
 /// `punctual trace make walk`
 #[derive(Args, Debug)]
@@ -27,7 +28,7 @@ pub struct WalkOptions {
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub step: Duration,
     /// Seed of all that is drawn
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = seed)]
     pub seed: u64,
     /// What all kinds have.
     #[command(flatten)]
@@ -72,7 +73,7 @@ pub struct MarkovOptions {
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     pub step: Duration,
     /// Seed of all that is drawn
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = seed)]
     pub seed: u64,
     /// What all kinds have.
     #[command(flatten)]

@@ -9,6 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::super::build::MAX_ENTRIES;
 use super::super::options::direction;
 use super::Common;
+use crate::cli::seed;
 use crate::log::Direction;
 
 /// `punctual trace make slotted`
@@ -33,7 +34,7 @@ pub struct SlottedOptions {
     #[arg(long, value_name = "SHARE", default_value = "100%")]
     pub given: Probability,
     /// Seed of the grants that are given
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = seed)]
     pub seed: u64,
     /// What all kinds have.
     #[command(flatten)]
