@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use punctual_measure::units::plural;
 use punctual_sched::{DropReason, Instant, Snapshot};
 use serde::{Deserialize, Serialize};
 
@@ -118,8 +117,10 @@ impl DirectionTrailer {
 
 /// `1 record was not written`
 pub(crate) fn not_written(records: u64) -> String {
-    let were = if records == 1 { "was" } else { "were" };
-    format!("{} {were} not written", plural(records, "record"))
+    match records {
+        1 => "1 record was not written".to_owned(),
+        _ => format!("{records} records were not written"),
+    }
 }
 
 impl EndRecord {
