@@ -105,7 +105,13 @@ fn the_examples_refuse_other_words_and_other_files() {
         assert_eq!(code(program, &[other, "up", "5"]), Some(1), "{}", program.display());
         assert_eq!(code(program, &["/nowhere", "up", "5"]), Some(1), "{}", program.display());
     }
-    for words in [["sideways", "5", "5"], ["up", "unlimited", "5"], ["up", "5", "5ms"]] {
+    for words in [
+        ["sideways", "5", "5"],
+        ["up", "endless", "5"],
+        ["up", "18446744073709551616", "5"],
+        ["up", "5", "5ms"],
+        ["up", "5", "unlimited"],
+    ] {
         assert_eq!(code(&compiled[1], &[&[other], &words[..]].concat()), Some(2), "{words:?}");
     }
     assert_eq!(code(&compiled[1], &[other, "down", "5", "5"]), Some(1));
