@@ -1,6 +1,9 @@
 //! How a command fails: bad usage, or the program itself.
 
-use std::fmt;
+use std::error::Error;
+use std::{fmt, io};
+
+use rustix::io::Errno;
 
 use crate::mistake;
 
@@ -71,10 +74,26 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(problem) | Self::Declined(problem) => f.write_str(problem),
             Self::Refused(what) => write!(f, "{}{what}", Self::REFUSED),
-            Self::Own(error) => f.write_str(&chain(error)),
+            Self::Own(error) => {
+                f.write_str(&chain(error))?;
+                let starved = error.chain().any(is_starved);
+                if starved {
+                    f.write_str("; raise the limit of open files (ulimit -n)")
+                } else {
+                    Ok(())
+                }
+            }
             Self::Interrupted(signal) => write!(f, "stopped by signal {signal}"),
         }
     }
+}
+
+/// Whether the process or the machine was out of descriptors.
+fn is_starved(cause: &(dyn Error + 'static)) -> bool {
+    let code = cause.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+    let errno =
+        cause.downcast_ref::<Errno>().copied().or_else(|| code.map(Errno::from_raw_os_error));
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// The error and its causes, without those that the one before has told already.
@@ -103,11 +122,20 @@ mod tests {
     fn a_cause_is_told_once() {
         #[derive(Debug, thiserror::Error)]
         #[error("cannot open the device: {0}")]
-        struct Device(#[from] std::io::Error);
-        let cause = || std::io::Error::from_raw_os_error(24);
+        struct Device(#[from] io::Error);
+        let cause = || io::Error::from_raw_os_error(5);
         let failure = Failure::Own(anyhow::Error::new(Device(cause())).context("no run"));
         assert_eq!(failure.to_string(), format!("no run: cannot open the device: {}", cause()));
         let failure = Failure::Own(anyhow::Error::new(cause()).context("no run"));
         assert_eq!(failure.to_string(), format!("no run: {}", cause()));
+    }
+
+    #[test]
+    fn who_is_out_of_descriptors_is_told_what_to_raise() {
+        let remedy = "; raise the limit of open files (ulimit -n)";
+        let system = anyhow::Error::new(io::Error::from_raw_os_error(24)).context("no run");
+        assert!(Failure::Own(system).to_string().ends_with(remedy));
+        let call = Failure::Own(Errno::NFILE.into()).to_string();
+        assert_eq!(call.matches(remedy).count(), 1, "{call}");
     }
 }

@@ -2,6 +2,7 @@
 //! [`Output`]: a file appears under its name when it is whole, and not before.
 
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, IsTerminal, Seek, Write, stdout};
 use std::os::unix::ffi::OsStrExt;
@@ -231,13 +232,13 @@ fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// What standard output is called in messages.
 /// A file to be read, as messages name it: `-` is standard input.
 pub(crate) fn shown(file: impl AsRef<Path>) -> String {
     let file = file.as_ref();
     if file.as_os_str() == "-" { "stdin".to_owned() } else { file.display().to_string() }
 }
 
+/// What standard output is called in messages.
 pub(crate) const STDOUT: &str = "standard output";
 
 /// What a failed write means, with the remedy where there is one.
@@ -265,8 +266,7 @@ impl Write for &Output {
 impl Temporary {
     /// A hidden file that will take the place of `to`, which is `old` where it is there.
     fn create(to: PathBuf, old: Option<&File>) -> io::Result<(File, Self)> {
-        let path = beside(&to)?;
-        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        let (file, path) = create_beside(&to)?;
         let temporary = Self { path, to };
         if let Some(old) = old {
             let old = old.metadata()?;
@@ -282,7 +282,14 @@ impl Temporary {
         let now = OpenOptions::new().write(true).custom_flags(AT_ONCE).open(&self.to);
         match now {
             // Open, and so locked, until it is replaced.
-            Ok(now) => not_of_a_run(&now).and_then(|()| fs::rename(&self.path, &self.to)),
+            Ok(now) => {
+                not_of_a_run(&now)?;
+                match fs::rename(&self.path, &self.to) {
+                    // A file system of its own (a container's volume): written itself.
+                    Err(error) if error.kind() == io::ErrorKind::ResourceBusy => self.copy_to(now),
+                    renamed => renamed,
+                }
+            }
             // Nothing, or a link that leads nowhere.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match rename_to_free(&self.path, &self.to) {
@@ -298,6 +305,14 @@ impl Temporary {
     }
 }
 
+impl Temporary {
+    fn copy_to(&self, mut file: File) -> io::Result<()> {
+        file.set_len(0)?;
+        io::copy(&mut File::open(&self.path)?, &mut file)?;
+        fs::remove_file(&self.path)
+    }
+}
+
 impl Drop for Temporary {
     fn drop(&mut self) {
         // Where it cannot be removed it cannot be helped.
@@ -305,19 +320,44 @@ impl Drop for Temporary {
     }
 }
 
-/// A hidden name in the directory of `path` that no other process uses.
-pub(crate) fn beside(path: &Path) -> io::Result<PathBuf> {
+/// Makes a file of a hidden name of its own in the directory of `path`. What somebody else has left
+/// under such a name (a process of the same number, in another container) stays.
+pub(crate) fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.as_bytes();
     let mut hidden = b".".to_vec();
     hidden.extend_from_slice(&name[..name.len().min(LONGEST_NAME)]);
-    hidden.extend_from_slice(format!(".{}", std::process::id()).as_bytes());
-    Ok(path.with_file_name(std::ffi::OsStr::from_bytes(&hidden)))
+    first_free(&path.with_file_name(OsStr::from_bytes(&hidden)), |path| {
+        OpenOptions::new().write(true).create_new(true).open(path)
+    })
+}
+
+/// Does it with `path.PID` or, where that is taken, `path.PID-2` and so on; and the name.
+pub(crate) fn first_free<T>(
+    path: &Path,
+    mut make: impl FnMut(&Path) -> io::Result<T>,
+) -> io::Result<(T, PathBuf)> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let mut tried = PathBuf::from(&name);
+    for number in 2.. {
+        match make(&tried) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MOST_NAMES => {
+                let mut next = name.clone();
+                next.push(format!("-{number}"));
+                tried = next.into();
+            }
+            done => return done.map(|done| (done, tried)),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// A fifo that has come into a file's place is an error, and no wait for its reader.
 const AT_ONCE: i32 = OFlags::NONBLOCK.bits().cast_signed();
 /// Bytes collected before they are written.
 const BUFFER: usize = 64 << 10;
+/// Names that are tried.
+const MOST_NAMES: u32 = 1_000;
 /// Bytes of a name that the hidden one has of it: with what is added, no more than `NAME_MAX`.
 const LONGEST_NAME: usize = 240;
 

@@ -50,7 +50,7 @@ pub enum Reason {
     #[error("out of range")]
     Range,
     /// The mask has bits that name nothing, or both limits.
-    #[error("the mask names no set of values")]
+    #[error("the mask names no values, unknown ones, or both limits")]
     Mask,
     /// The generation has been odd for a second.
     #[error("a writer has died in the midst of a set")]

@@ -32,7 +32,7 @@ pub enum ReadError {
     /// It ends before the run's configuration is told.
     #[error(
         "the log is cut off after {length} bytes, within its header: the run was killed as it \
-         began, or the disk was full"
+         began, or had only begun when this was read or copied, or the disk was full"
     )]
     CutOff {
         /// Bytes of the file.

@@ -57,7 +57,7 @@ pub enum LogError {
         error: io::Error,
     },
     /// Its beginning cannot be written.
-    #[error("cannot write the log: {0}; name a file on another disk with --log")]
+    #[error("cannot write the log: {}; name a file elsewhere with --log", crate::output::unwritten(.0))]
     Write(io::Error),
     /// No thread can be had.
     #[error("cannot start the log's thread: {0}; raise the limit of processes (ulimit -u)")]

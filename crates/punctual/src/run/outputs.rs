@@ -2,17 +2,20 @@
 //! started (its links and its peer are up and the log has its beginning), and whole or not there at
 //! its end.
 
-use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write, stdout};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use punctual_linux::clock::monotonic;
 use punctual_linux::wait::sleep_until;
 use punctual_measure::Report;
 use punctual_measure::report::{queues, text};
+use punctual_measure::verdict::Note;
 use punctual_sched::Duration;
+use rustix::fs::fstat;
+use rustix::io::Errno;
 
 use super::inputs::Inputs;
 use crate::cli::RunOptions;
@@ -81,12 +84,16 @@ impl Outputs {
         }
     }
 
-    /// Writes the report, and the lines for people unless `quiet`.
+    /// Writes the report, and the lines for people; where `quiet` that the log is not whole alone.
     pub(super) fn write(self, report: &Report, quiet: bool) -> Result<(), Failure> {
         // The report first: the summary's reader may be gone or slow.
         let written = self.write_report(report);
         if !quiet {
             crate::tell_lines((text(report) + &queues(report)).trim_end());
+        } else if let Some(note) =
+            report.verdict.notes.iter().find(|n| n.word == Note::LogIncomplete)
+        {
+            crate::warn(format_args!("--log: {}", note.text));
         }
         written
     }
@@ -100,7 +107,8 @@ impl Outputs {
             ReportTo::File(output) => (&*output.path, output.write(&json)),
         };
         written.map_err(|error| {
-            anyhow::anyhow!("--report: cannot write {}: {error}", name.display()).into()
+            let why = output::unwritten(&error);
+            anyhow::anyhow!("--report: cannot write {}: {why}", name.display()).into()
         })
     }
 }
@@ -130,8 +138,13 @@ impl Output {
     }
 
     fn unlocked(option: &str, path: &Path, inputs: &Inputs) -> Result<Self, Failure> {
-        let refused =
-            |error| Failure::usage(format!("{option}: cannot create {}: {error}", path.display()));
+        let refused = |error: io::Error| {
+            let why = match error.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::NXIO) => "nobody reads the fifo".to_owned(),
+                _ => output::unwritten(&error),
+            };
+            Failure::usage(format!("{option}: cannot open {}: {why}", path.display()))
+        };
         let made = !path.exists();
         let file = log::open(path).map_err(refused)?;
         let found = file.metadata().map_err(refused)?;
@@ -143,6 +156,13 @@ impl Output {
             )));
         }
         let regular = found.is_file();
+        if regular && let Some(stream) = stream_into(&file) {
+            return Err(Failure::usage(format!(
+                "{option}: {} is {stream} of this run too: name another file, or - for a report on \
+                 standard output",
+                path.display()
+            )));
+        }
         let path = path.to_owned();
         let mut output = Self { target: path.clone(), path, file, regular, made: made && regular };
         output.target = output.place();
@@ -196,16 +216,21 @@ impl Output {
         if !self.regular {
             return Pipe::write_last(&self.file, bytes);
         }
-        let written = match self.write_beside(bytes) {
-            // Not ours to write in that directory, but the file is.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                if self.is_at(&self.place()) {
-                    (&self.file).write_all(bytes)
-                } else {
-                    Err(io::Error::other("the file was removed"))
-                }
+        let place = self.place();
+        let written = match self.write_beside(bytes, &place) {
+            Ok(None) => Ok(()),
+            Ok(Some(kept)) => Err(io::Error::other(format!(
+                "another file has taken its place, which is left alone; the report is in {}",
+                kept.display()
+            ))),
+            // No other in that directory, or none over this one, which may be a mount of its own.
+            Err(_) if self.is_at(&place) => (&self.file).write_all(bytes),
+            Err(error) => {
+                let gone = fs::symlink_metadata(&place).is_err();
+                let by = if gone { "it was removed" } else { "another file has taken its place" };
+                let why = output::unwritten(&error);
+                Err(io::Error::other(format!("{by}, and no file can be made beside it: {why}")))
             }
-            written => written,
         };
         written.inspect_err(|_| {
             // Half a report is none; what is left of it here is an empty file.
@@ -214,40 +239,50 @@ impl Output {
         })
     }
 
-    /// Writes another file and puts it into the place of this one, with its permissions.
-    fn write_beside(&self, bytes: &[u8]) -> io::Result<()> {
-        let place = self.place();
-        let beside = output::beside(&place)?;
-        let write = || {
-            let mut file = File::create_new(&beside)?;
+    /// Writes another file and puts it into the place of this one, with its permissions, or where
+    /// [`Output::put`] has kept it.
+    fn write_beside(&self, bytes: &[u8], place: &Path) -> io::Result<Option<PathBuf>> {
+        let (mut file, beside) = output::create_beside(place)?;
+        let mut write = || {
             file.write_all(bytes)?;
-            file.set_permissions(self.file.metadata()?.permissions())?;
-            self.put(&beside, &place)
+            let old = self.file.metadata()?;
+            // Only root can give a file to another; else it is the caller's.
+            let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
+            file.set_permissions(old.permissions())?;
+            self.put(&beside, place)
         };
         write().inspect_err(|_| {
-            // It may never have been made.
             let _ = fs::remove_file(&beside);
         })
     }
 
     /// Where somebody has removed the file, it is made again. Where another has taken its place that
     /// one stays, which may be of another run: the lock of this one does not keep anybody from it.
-    fn put(&self, beside: &Path, place: &Path) -> io::Result<()> {
+    /// Then it is kept under another name, which is returned.
+    fn put(&self, beside: &Path, place: &Path) -> io::Result<Option<PathBuf>> {
         if self.is_at(place) {
-            return fs::rename(beside, place);
+            return fs::rename(beside, place).map(|()| None);
         }
         match output::rename_to_free(beside, place) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            renamed => return renamed,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let kept = output::first_free(place, |name| output::rename_to_free(beside, name));
+                kept.map(|((), name)| Some(name))
+            }
+            renamed => renamed.map(|()| None),
         }
-        let name = beside.file_name().unwrap_or_default().as_bytes();
-        let kept = place.with_file_name(OsStr::from_bytes(name.strip_prefix(b".").unwrap_or(name)));
-        output::rename_to_free(beside, &kept)?;
-        Err(io::Error::other(format!(
-            "another file has taken its place, which is left alone; the report is in {}",
-            kept.display()
-        )))
     }
+}
+
+/// Which of the streams that the command writes to as well leads into a file.
+fn stream_into(file: &File) -> Option<&'static str> {
+    let leads = |stream: BorrowedFd<'_>| {
+        let (Ok(stream), Ok(file)) = (fstat(stream), fstat(file)) else { return false };
+        (stream.st_dev, stream.st_ino) == (file.st_dev, file.st_ino)
+    };
+    let (out, err) = (stdout(), io::stderr());
+    [(out.as_fd(), "standard output"), (err.as_fd(), "standard error")]
+        .into_iter()
+        .find_map(|(stream, name)| leads(stream).then_some(name))
 }
 
 /// For the lock of a file: others hold it for the moment of a look, or of putting a file in its place.
@@ -352,6 +387,50 @@ mod tests {
             names.sort();
             assert_eq!(names, ["log", "report", "same", &*kept]);
         }
+    }
+
+    /// As of a process of the same number, in another container.
+    #[test]
+    fn what_stands_under_the_names_of_this_process_stays() {
+        let place = Place::new("leftover");
+        let number = std::process::id();
+        let hidden = format!(".report.{number}");
+        fs::write(place.0.join(&hidden), "precious").unwrap();
+        std::os::unix::fs::symlink("nowhere", place.0.join(format!("{hidden}-2"))).unwrap();
+        let mut outputs = open(&place, "report", "log").unwrap();
+        outputs.begin().unwrap();
+        report(&outputs).write(b"{}\n").unwrap();
+        assert_eq!(place.read("report").as_deref(), Some("{}\n"));
+        fs::remove_file(place.0.join("report")).unwrap();
+        fs::write(place.0.join("report"), "another's").unwrap();
+        let taken = format!("report.{number}");
+        fs::create_dir(place.0.join(&taken)).unwrap();
+        let said = report(&outputs).write(b"{}\n").unwrap_err().to_string();
+        assert!(said.ends_with(&format!("{taken}-2")), "{said}");
+        assert_eq!(place.read(&format!("{taken}-2")).as_deref(), Some("{}\n"));
+        drop(outputs);
+        assert_eq!(place.read(&hidden).as_deref(), Some("precious"));
+        let mut names = place.names();
+        names.sort();
+        let (second, kept) = (format!("{hidden}-2"), format!("{taken}-2"));
+        assert_eq!(names, [&*hidden, &second, "log", "report", &taken, &kept]);
+    }
+
+    #[test]
+    fn a_report_beside_which_nothing_can_be_made_is_written_itself() {
+        let place = Place::new("itself");
+        let mut outputs = open(&place, "report", "log").unwrap();
+        outputs.begin().unwrap();
+        // All names that are tried.
+        for number in 1..1_000 {
+            let of = if number == 1 { String::new() } else { format!("-{number}") };
+            fs::write(place.0.join(format!(".report.{}{of}", std::process::id())), "").unwrap();
+        }
+        report(&outputs).write(b"{}\n").unwrap();
+        assert_eq!(place.read("report").as_deref(), Some("{}\n"));
+        fs::rename(place.0.join("report"), place.0.join("old")).unwrap();
+        let said = report(&outputs).write(b"{}\n").unwrap_err().to_string();
+        assert!(said.starts_with("it was removed, and no file can be made beside it: "), "{said}");
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_log_that_is_read_while_the_run_goes_on_says_so,
         a_report_that_finds_no_room_is_none,
         a_report_whose_place_is_taken_is_kept_beside,
+        a_file_into_which_the_commands_output_goes_is_no_output_of_the_run,
         a_run_that_finds_no_room_for_its_lock_names_it,
         a_witness_of_a_link_that_lets_little_through_contradicts_nothing,
         forty_starts_at_one_time_all_run,
@@ -138,6 +139,9 @@ fn a_fifo_that_is_not_read_tells_why_the_log_ends() {
         assert_eq!(report.run()["log"]["cause"], cause, "{:#}", report.run());
         let notes = report.json["verdict"]["notes"].to_string();
         assert!(notes.contains("log_incomplete") && notes.contains(cause), "{notes}");
+        // Quiet as it is.
+        let warning = ended.stderr.strip_prefix("punctual: warning: --log: ").unwrap_or_default();
+        assert!(warning.contains(cause) && warning.lines().count() == 1, "{}", ended.stderr);
     }
 }
 
@@ -243,6 +247,21 @@ fn a_report_whose_place_is_taken_is_kept_beside() {
     assert_eq!(taken, "precious\n");
     let removed = Run::new("").sh("rm \"$T/report.json\"; exit 3").finish();
     removed.report_after(3);
+}
+
+fn a_file_into_which_the_commands_output_goes_is_no_output_of_the_run() {
+    for (stream, name) in [(">>", "standard output"), ("2>>", "standard error")] {
+        for output in ["log", "report.json"] {
+            let run = Run::new("").under("", &format!("{stream} \"$T/{output}\""));
+            std::fs::write(run.file(output), "precious\n").expect("the directory is ours");
+            let ended = run.sh("echo lost; echo lost >&2").finish();
+            assert_eq!(ended.status, 2, "{}", ended.stderr);
+            let said = std::fs::read_to_string(ended.file(output)).expect("it is there");
+            assert!(said.starts_with("precious\n") && !said.contains("lost"), "{said}");
+            let told = format!("{output} is {name} of this run too: name another file");
+            assert!((said + &ended.stderr).contains(&told), "{}", ended.stderr);
+        }
+    }
 }
 
 fn a_run_that_finds_no_room_for_its_lock_names_it() {
