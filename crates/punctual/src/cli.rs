@@ -171,7 +171,8 @@ pub struct RunOptions {
     /// kernel's, which only accepts it)
     #[arg(long)]
     pub ecn: bool,
-    /// No summary on stderr, and no live line (shown while stdout is not the terminal)
+    /// No summary on stderr but for what was lost of the log, and no live line (shown while stdout is
+    /// not the terminal)
     #[arg(short, long)]
     pub quiet: bool,
     /// Exit with 3 when CMD succeeded but the verdict is not ok
